@@ -10,8 +10,8 @@
     ├── BackendUnavailable, Partial, Overloaded                            503 ServiceUnavailable
     └── DeadlineExceeded                                                   504 Timeout
 
-The HTTP answer, the log line and the self-metric all use the same `Reason`. An error says what was wrong in its fields;
-`describe()` turns them into the sentence that a person reads, without the metric's name, which the answer puts before it.
+The HTTP answer, the log line and the self-metric all use the same `Reason`. An error says what was wrong in
+its fields; `describe()` turns them into the sentence that a person reads, without the metric's name: the answer puts that first.
 """
 
 from __future__ import annotations
@@ -277,7 +277,7 @@ class NotRepresentable(MetricError):
 
 @dataclass(eq=False)
 class WrongResultType(MetricError):
-    """The result is not a vector or a scalar of plain numbers. *got* is Prometheus' resultType, or "native histogram"."""
+    """The result is no vector or scalar of plain numbers. *got* is its resultType, or "native histogram"."""
 
     got: str
     reason: ClassVar[Reason] = Reason.WRONG_RESULT_TYPE
