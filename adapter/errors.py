@@ -10,8 +10,9 @@
     ├── BackendUnavailable, Partial, Overloaded                            503 ServiceUnavailable
     └── DeadlineExceeded                                                   504 Timeout
 
-The HTTP answer, the log line and the self-metric all use the same `Reason`. An error says what was wrong in
-its fields; `describe()` turns them into the sentence that a person reads, without the metric's name: the answer puts that first.
+The HTTP answer, the log line and the self-metric all use the same `Reason`. An error says what was wrong in its
+fields; `describe()` turns them into the sentence that a person reads, without the metric's name, which the answer
+puts before it.
 """
 
 from __future__ import annotations
@@ -342,9 +343,10 @@ class BackendRefused(MetricError):
 
 @dataclass(eq=False)
 class BackendUnavailable(MetricError):
-    """No connection to the backend, or it says 429 or 5xx."""
+    """No connection to the backend (*is_connection*), or it says 429 or 5xx."""
 
     detail: str
+    is_connection: bool = False
     reason: ClassVar[Reason] = Reason.BACKEND_UNAVAILABLE
 
     def describe(self) -> str:

@@ -1,0 +1,26 @@
+"""What serving needs from the outside."""
+
+from typing import Protocol
+
+from adapter.domain.samples import QueryResult
+
+
+class Backend(Protocol):
+    """One Prometheus-compatible server."""
+
+    @property
+    def name(self) -> str:
+        """Return the backend's name in the configuration."""
+        ...
+
+    async def query(self, promql: str, *, time_s: float, timeout_s: float) -> QueryResult:
+        """Return the answer to an instant query at *time_s* (Unix seconds), within *timeout_s* seconds.
+
+        Raises: BadQuery, BackendRefused, BackendUnavailable, DeadlineExceeded, WrongResultType, TooManySeries (an
+        answer too large to read).
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        ...
