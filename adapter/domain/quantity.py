@@ -129,13 +129,14 @@ def check_representable(quantities: Sequence[Quantity], labels: Sequence[Mapping
 
 
 def _scale(digits: str, shift: int) -> int:
-    """Return *digits* × 10^*shift*, rounded half to even and at least 1. *digits* has no leading zero."""
+    """Return *digits* times ten to the *shift*, rounded half to even and at least 1. *digits* has no leading zero."""
     if shift >= 0:
-        return int(digits) * int(10**shift)
+        factor: int = 10**shift
+        return int(digits) * factor
     dropped = -shift
     if dropped > len(digits):
         return 1
-    divisor = 10**dropped
+    divisor: int = 10**dropped
     kept, rest = divmod(int(digits), divisor)
     if 2 * rest > divisor or (2 * rest == divisor and kept % 2):
         kept += 1

@@ -19,12 +19,14 @@ PREFIX_LIMIT_CHARS: Final = 253
 
 _INT64_MAX: Final = 2**63 - 1
 
-_TOKEN: Final = re.compile(r"[ \t\r\n]*(==|!=|[=!(),<>]|[^ \t\r\n=!(),<>]+)")
+_TOKEN: Final = re.compile(r"==|!=|[=!(),<>]|[^ \t\r\n=!(),<>]+")
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _DNS_LABEL: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
 _SYMBOLS: Final = frozenset({"==", "!=", "=", "!", "(", ")", ",", "<", ">"})
 _QUOTES: Final = ("'", '"', "`")
 _END: Final = ""
+_NOT: Final = "!"
+_CLOSE: Final = ")"
 
 
 class Operator(StrEnum):
@@ -121,7 +123,7 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self._text = text
         self._matches = list(_TOKEN.finditer(text))
-        self._tokens = [match[1] for match in self._matches]
+        self._tokens = [match[0] for match in self._matches]
         self._tokens.append(_END)
         self._next = 0
         self._comparison = ""
@@ -142,7 +144,7 @@ class _Parser:
 
     def _requirement(self, expected: str) -> Requirement:
         token = self._take()
-        is_negated = token == "!"
+        is_negated = token == _NOT
         if is_negated:
             token = self._take()
             expected = 'a label key after "!"'
@@ -194,11 +196,11 @@ class _Parser:
         is_after_value = False
         while True:
             token = self._take()
-            if token in (",", ")"):
+            if token in (",", _CLOSE):
                 if not is_after_value:
                     values.add("")
                 is_after_value = False
-                if token == ")":
+                if token == _CLOSE:
                     return tuple(sorted(values))
             elif is_after_value or token == _END or token in _SYMBOLS:
                 self._unexpected('"," or ")"' if is_after_value else 'a label value, "," or ")"')
@@ -221,7 +223,7 @@ class _Parser:
         if index == len(self._matches):
             self._refuse(f"at the end: expected {expected}")
         found = self._matches[index]
-        self._refuse(f"at character {found.start(1) + 1}: expected {expected}, found {_quote(found[1])}")
+        self._refuse(f"at character {found.start() + 1}: expected {expected}, found {_quote(found[0])}")
 
     def _refuse(self, detail: str) -> NoReturn:
         raise BadSelector(selector=self._text, detail=detail)
