@@ -1,0 +1,51 @@
+"""The query parameters that the Kubernetes API gives a meaning, read as Go's net/url reads them."""
+
+from dataclasses import dataclass
+from urllib.parse import parse_qsl
+
+from starlette.types import Scope
+
+from adapter.errors import BadSelector
+
+_FALSE = frozenset({"", "0", "f", "F", "false", "False", "FALSE"})
+_PEOPLE = (b"curl", b"Wget", b"Mozilla/")
+
+
+@dataclass(frozen=True, slots=True)
+class QueryOptions:
+    """What a request asks beyond its path; *selector* is the labelSelector's text, empty for none."""
+
+    selector: str = ""
+    is_watch: bool = False
+    is_pretty: bool = False
+
+
+def parse_options(scope: Scope) -> QueryOptions:
+    """Return the options of a request.
+
+    Raises BadSelector for what would be a filter and cannot be one: a broken encoding, two labelSelectors, a
+    fieldSelector. Ignoring a filter would answer with more than was asked for.
+    """
+    raw: bytes = scope["query_string"]
+    if not raw:
+        return QueryOptions(is_pretty=_is_person(scope))
+    try:
+        pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict")
+    except ValueError as error:
+        raise BadSelector(selector="", detail="the query string is not percent-encoded UTF-8") from error
+    options = dict(pairs)
+    selector = options.get("labelSelector", "")
+    if sum(name == "labelSelector" for name, _ in pairs) > 1:
+        raise BadSelector(selector=selector, detail="labelSelector is given more than once")
+    if options.get("fieldSelector"):
+        raise BadSelector(selector=options["fieldSelector"], detail="external metrics have no field selectors")
+    pretty = options.get("pretty")
+    return QueryOptions(
+        selector=selector,
+        is_watch=options.get("watch", "") not in _FALSE,
+        is_pretty=_is_person(scope) if pretty is None else pretty not in _FALSE,
+    )
+
+
+def _is_person(scope: Scope) -> bool:
+    return any(name == b"user-agent" and value.startswith(_PEOPLE) for name, value in scope["headers"])

@@ -1,0 +1,157 @@
+"""Keeps a backend in trouble from holding those who ask: the HPA controller has five workers for the whole cluster.
+
+A query that is slow (half of its deadline is gone) or whose connection fails makes a probe decide:
+
+    the probe fails    the backend is down: every question fails at once, with the same Reason, until a probe in the
+                       background succeeds
+    the probe passes   only that rule is slow: its error stands, and it rests for a growing while, a minute at most
+"""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+
+from adapter.clock import Clock
+from adapter.domain.samples import QueryResult
+from adapter.errors import BackendUnavailable, DeadlineExceeded, MetricError
+from adapter.serving.gate import Gate
+from adapter.serving.ports import Backend
+
+PROBE = "vector(1)"
+LONGEST_REST_S = 60.0
+
+_SLOW_SHARE = 0.5  # of the deadline: from here on a query counts as slow
+_PROBE_SHARE = 0.4  # of the deadline: a probe has decided before the slow query's own deadline passes
+_PROBE_DISTANCE_S = 0.25
+_FORGOTTEN_AFTER_S = 60.0
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Rest:
+    """A slow rule's pause; times are of the monotonic clock, in seconds."""
+
+    until_s: float
+    length_s: float
+    error: DeadlineExceeded
+
+
+@dataclass(slots=True)
+class _Doubt:
+    """One query's doubt about the backend, and the probe that decides it."""
+
+    probe: asyncio.Task[MetricError | None] | None = None
+
+
+class Breaker:
+    """Stands between the rules and one backend: places, deadline, probes, rests.
+
+    *timeout_s* is the deadline of one question, waiting for a place included; *places* is maxConcurrency.
+    """
+
+    def __init__(self, backend: Backend, clock: Clock, *, timeout_s: float, places: int) -> None:
+        self._backend = backend
+        self._clock = clock
+        self._timeout_s = timeout_s
+        self._gate = Gate(places)
+        self._rests: dict[str, _Rest] = {}
+        self._outage: MetricError | None = None
+        self._asked_at_s = 0.0
+        self._probe: asyncio.Task[MetricError | None] | None = None
+        self._watch: asyncio.Task[None] | None = None
+
+    async def query(self, promql: str, *, time_s: float, rule: str) -> QueryResult:
+        """Return the backend's answer to *promql* at *time_s* (Unix seconds), asked on behalf of *rule*.
+
+        Raises: what `Backend.query` raises, and Overloaded. Never takes longer than the deadline.
+        """
+        asked_at_s = self._asked_at_s = self._clock.monotonic_s()
+        self._check_available(rule)
+        async with self._gate.place(rule, timeout_s=self._timeout_s):
+            self._check_available(rule)
+            left_s = self._timeout_s - (self._clock.monotonic_s() - asked_at_s)
+            result = await self._send(promql, time_s=time_s, rule=rule, left_s=max(left_s, 0.001))
+        self._rests.pop(rule, None)
+        return result
+
+    async def aclose(self) -> None:
+        """Stop probing and close the backend."""
+        tasks = [task for task in (self._probe, self._watch) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._backend.aclose()
+
+    def _check_available(self, rule: str) -> None:
+        if self._outage is not None:
+            raise self._outage.with_traceback(None)
+        rest = self._rests.get(rule)
+        if rest is not None and self._clock.monotonic_s() < rest.until_s:
+            raise rest.error.with_traceback(None)
+
+    async def _send(self, promql: str, *, time_s: float, rule: str, left_s: float) -> QueryResult:
+        doubt = _Doubt()
+        slow = asyncio.get_running_loop().call_later(left_s * _SLOW_SHARE, self._start_probe, doubt)
+        try:
+            return await self._backend.query(promql, time_s=time_s, timeout_s=left_s)
+        except DeadlineExceeded as error:
+            if await self._find_outage(doubt) is None and left_s >= self._timeout_s * _SLOW_SHARE:
+                self._let_rest(rule, error)
+            raise
+        except BackendUnavailable as error:
+            if error.is_connection:
+                await self._find_outage(doubt)
+            raise
+        finally:
+            slow.cancel()
+
+    async def _find_outage(self, doubt: _Doubt) -> MetricError | None:
+        """Return why the backend is down, or None if a probe that began since the *doubt* shows that it is not."""
+        outcome = await asyncio.shield(doubt.probe or self._start_probe(doubt))
+        if outcome is not None and self._outage is None:
+            self._enter_outage(outcome)
+        return outcome
+
+    def _start_probe(self, doubt: _Doubt) -> asyncio.Task[MetricError | None]:
+        """Return the probe for someone who doubts the backend now: the one under way, or a new one."""
+        if self._probe is None or self._probe.done():
+            self._probe = asyncio.create_task(self._ask_probe())
+        doubt.probe = self._probe
+        return self._probe
+
+    async def _ask_probe(self) -> MetricError | None:
+        try:
+            await self._backend.query(
+                PROBE, time_s=self._clock.now_s(), timeout_s=max(self._timeout_s * _PROBE_SHARE, 0.05)
+            )
+        except DeadlineExceeded:
+            return DeadlineExceeded(deadline_s=self._timeout_s, detail="it does not answer a probe either")
+        except BackendUnavailable as error:
+            return error
+        except MetricError:
+            pass  # it answers, if only to refuse: that is each rule's own matter
+        return None
+
+    def _let_rest(self, rule: str, error: DeadlineExceeded) -> None:
+        previous = self._rests.get(rule)
+        length_s = min(previous.length_s * 2 if previous else self._timeout_s, LONGEST_REST_S)
+        self._rests[rule] = _Rest(self._clock.monotonic_s() + length_s, length_s, error)
+        _log.warning("rule_rests rule=%s backend=%s rest_s=%g", rule, self._backend.name, length_s)
+
+    def _enter_outage(self, error: MetricError) -> None:
+        self._outage = error
+        self._gate.fail_waiting(error)
+        self._watch = asyncio.create_task(self._await_recovery())
+        _log.error("backend_down backend=%s reason=%s error=%s", self._backend.name, error.reason, error)
+
+    async def _await_recovery(self) -> None:
+        """Probe until one succeeds, or until nobody has asked for a while: then the next question finds out."""
+        while self._clock.monotonic_s() - self._asked_at_s < _FORGOTTEN_AFTER_S:
+            error = await asyncio.shield(self._start_probe(_Doubt()))
+            if error is None:
+                _log.warning("backend_up backend=%s", self._backend.name)
+                break
+            self._outage = error
+            await asyncio.sleep(_PROBE_DISTANCE_S)
+        self._outage = None

@@ -1,0 +1,78 @@
+"""The use case: a question about a metric becomes an answer that may be scaled on, or an error that says why not."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from adapter.domain.answers import Answer
+from adapter.domain.rules import Configuration, Rule
+from adapter.domain.selection import map_selection
+from adapter.domain.selectors import Selector, parse_selector
+from adapter.serving.breaker import Breaker
+from adapter.serving.evaluation import Occasion
+from adapter.serving.pushdown import PushdownEvaluator
+from adapter.serving.snapshot import SnapshotEvaluator
+from adapter.serving.ticks import TickGrid
+from adapter.serving.trace import Trace
+
+_SELECTORS_KEPT = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What one request asks; *selector* is the labelSelector's text, empty for none."""
+
+    namespace: str
+    metric: str
+    selector: str = ""
+
+
+class Provider:
+    """Answers questions by one loaded configuration; a reload makes a new one, and the old one finishes its requests.
+
+    *breakers* has one for each backend of the configuration.
+    """
+
+    def __init__(self, configuration: Configuration, *, breakers: Mapping[str, Breaker], grid: TickGrid) -> None:
+        self.configuration = configuration
+        self._breakers = breakers
+        self._grid = grid
+        self._snapshots = SnapshotEvaluator()
+        self._pushdowns = PushdownEvaluator()
+        self._selectors: dict[str, Selector] = {}
+
+    async def fetch(self, question: Question, trace: Trace | None = None) -> Answer:
+        """Return the items that *question* selects.
+
+        Shape:  1..n items.
+        Raises: every MetricError but MethodNotAllowed.
+        """
+        rule = self.configuration.get_rule(question.metric)
+        selector = self._parse(question.selector)
+        selection = map_selection(selector, question.selector, rule=rule, namespace=question.namespace)
+        tick_s = self._grid.current_s()
+        if trace:
+            _note_start(trace, rule, tick_s)
+        evaluator = self._pushdowns if rule.query.has_matchers else self._snapshots
+        return await evaluator.fetch(
+            rule, selection, Occasion(question.namespace, tick_s, self._breakers[rule.backend], trace)
+        )
+
+    async def aclose(self) -> None:
+        """Cancel what is still being evaluated."""
+        await asyncio.gather(self._snapshots.aclose(), self._pushdowns.aclose())
+
+    def _parse(self, text: str) -> Selector:
+        selector = self._selectors.get(text)
+        if selector is None:
+            selector = parse_selector(text)
+            if len(self._selectors) >= _SELECTORS_KEPT:
+                self._selectors.clear()
+            self._selectors[text] = selector
+        return selector
+
+
+def _note_start(trace: Trace, rule: Rule, tick_s: float) -> None:
+    trace.note("rule", f"{rule.name} ({rule.origin}), backend {rule.backend}")
+    trace.note("evaluation", "pushdown" if rule.query.has_matchers else "snapshot")
+    trace.note("tick", f"{tick_s:.3f}")

@@ -1,0 +1,74 @@
+"""Rules without `$matchers`: evaluated once a tick, whoever asks; what a request selects is picked in memory."""
+
+from collections.abc import Sequence
+
+from adapter.domain.answers import Answer
+from adapter.domain.guards import build_answer
+from adapter.domain.rules import Rule
+from adapter.domain.samples import Sample
+from adapter.domain.selection import Selection, select_samples
+from adapter.errors import MetricError, NoSamples
+from adapter.serving.evaluation import Evaluation, Occasion, evaluate_rule
+from adapter.serving.ticks import TickCache
+from adapter.serving.trace import Trace
+
+_MEMO_LIMIT = 5_000
+
+
+class Snapshot:
+    """A rule's whole result at one tick, and the answers already picked from it."""
+
+    def __init__(self, evaluation: Evaluation, rule: Rule) -> None:
+        self._evaluation = evaluation
+        self._rule = rule
+        self._answers: dict[Selection, Answer | MetricError] = {}
+
+    def pick(self, selection: Selection, trace: Trace | None = None) -> Answer:
+        """Return the items of *selection*.
+
+        Raises: NoSamples, NoMatch, UnmappedLabel, and what `build_answer` raises.
+        """
+        outcome = None if trace else self._answers.get(selection)
+        if outcome is None:
+            try:
+                outcome = build_answer(self._select(selection, trace), self._rule)
+            except MetricError as error:
+                outcome = error
+            if len(self._answers) < _MEMO_LIMIT:
+                self._answers[selection] = outcome
+        if isinstance(outcome, MetricError):
+            raise outcome.with_traceback(None)
+        return outcome
+
+    def _select(self, selection: Selection, trace: Trace | None) -> Sequence[Sample]:
+        samples = self._evaluation.result.samples
+        if not samples:
+            raise NoSamples
+        chosen = select_samples(samples, selection)
+        if trace:
+            trace.note("selection", f"{selection.describe() or 'everything'}: {len(chosen)} of {len(samples)} series")
+        return chosen
+
+
+class SnapshotEvaluator:
+    """Keeps the snapshots of the current tick: one a rule, or one a rule and namespace where the query names it."""
+
+    def __init__(self) -> None:
+        self._cache: TickCache[tuple[str, str], Snapshot] = TickCache()
+
+    async def fetch(self, rule: Rule, selection: Selection, occasion: Occasion) -> Answer:
+        """Return the items of *selection*.
+
+        Raises: what `Snapshot.pick` raises, and what a backend raises.
+        """
+        scope = occasion.namespace if rule.query.has_namespace else ""
+
+        async def evaluate() -> Snapshot:
+            return Snapshot(await evaluate_rule(rule, rule.query.render(namespace=scope), occasion), rule)
+
+        snapshot = await self._cache.get((rule.name, scope), occasion.tick_s, evaluate)
+        return snapshot.pick(selection, occasion.trace)
+
+    async def aclose(self) -> None:
+        """Cancel what is still being evaluated."""
+        await self._cache.aclose()
