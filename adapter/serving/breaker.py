@@ -75,6 +75,10 @@ class Breaker:
         self._rests.pop(rule, None)
         return result
 
+    def forget_rests(self) -> None:
+        """Let every rule be tried again: a new configuration may have mended the slow ones."""
+        self._rests.clear()
+
     async def aclose(self) -> None:
         """Stop probing and close the backend."""
         tasks = [task for task in (self._probe, self._watch) if task is not None]
