@@ -11,13 +11,16 @@ from adapter.errors import MetricError, NoMatch, NoSamples
 from adapter.serving.evaluation import Occasion, evaluate_rule
 from adapter.serving.ticks import TickCache
 
+_TICKS_OF_COUNTS = 16
+
 
 class PushdownEvaluator:
     """Keeps the answers of the current tick by rule and PromQL, and the counts that explain the empty ones."""
 
     def __init__(self) -> None:
         self._answers: TickCache[tuple[str, str], Answer] = TickCache()
-        self._counts: TickCache[tuple[str, str], int] = TickCache()
+        # An evaluation asks for its count when it has ended, which may be ticks later.
+        self._counts: TickCache[tuple[str, str], int] = TickCache(max_ticks=_TICKS_OF_COUNTS)
 
     async def fetch(self, rule: Rule, selection: Selection, occasion: Occasion) -> Answer:
         """Return the items of *selection*.
@@ -27,10 +30,9 @@ class PushdownEvaluator:
         check_labels_are_names(selection.selector, known=rule.labels.values())
         matchers = selection.build_matchers()
         if matchers is None:  # no series can have what is asked for; only whether there are any is open
-            key = selection.describe()
-            return await self._answers.get(
-                (rule.name, key), occasion.tick_s, lambda: self._explain_empty(rule, key, occasion)
-            )
+            wanted = selection.describe()
+            series = await self._count(rule, occasion)
+            raise NoMatch(wanted=wanted, series=series) if series else NoSamples
         promql = rule.query.render(matchers=matchers, namespace=occasion.namespace)
 
         async def evaluate() -> Answer:
@@ -50,6 +52,18 @@ class PushdownEvaluator:
 
     async def _explain_empty(self, rule: Rule, wanted: str, occasion: Occasion) -> NoReturn:
         """Raise NoMatch if the rule has series without *wanted*, else NoSamples: a typo, or nothing there at all?"""
+        try:
+            series = await self._count(rule, occasion)
+        except MetricError:
+            series = 0  # that the query came back empty is certain; only the better message is lost
+        if series:
+            raise NoMatch(wanted=wanted, series=series)
+        raise NoSamples(added=wanted)
+
+    async def _count(self, rule: Rule, occasion: Occasion) -> int:
+        """Return how many series the rule has without anybody's selectors; raises what a backend raises."""
+        if rule.shape.result_type == "scalar":
+            return 0  # it has no series to count
         # The line break ends a comment that the query may end with.
         promql = f"count(\n{rule.query.render(namespace=occasion.namespace)}\n)"
 
@@ -57,10 +71,4 @@ class PushdownEvaluator:
             samples = (await evaluate_rule(rule, promql, occasion)).result.samples
             return int(float(samples[0].value)) if samples else 0
 
-        try:
-            series = await self._counts.get((rule.name, promql), occasion.tick_s, count)
-        except MetricError:
-            series = 0
-        if series:
-            raise NoMatch(wanted=wanted, series=series)
-        raise NoSamples(added=wanted)
+        return await self._counts.get((rule.name, promql), occasion.tick_s, count)
