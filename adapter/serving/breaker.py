@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 class _Rest:
     """A slow rule's pause; times are of the monotonic clock, in seconds."""
 
-    until_s: float
+    began_s: float
     length_s: float
     error: DeadlineExceeded
 
@@ -70,8 +70,7 @@ class Breaker:
         self._check_available(rule)
         async with self._gate.place(rule, timeout_s=self._timeout_s):
             self._check_available(rule)
-            left_s = self._timeout_s - (self._clock.monotonic_s() - asked_at_s)
-            result = await self._send(promql, time_s=time_s, rule=rule, left_s=max(left_s, 0.001))
+            result = await self._send(promql, time_s=time_s, rule=rule, asked_at_s=asked_at_s)
         self._rests.pop(rule, None)
         return result
 
@@ -91,31 +90,37 @@ class Breaker:
         if self._outage is not None:
             raise self._outage.with_traceback(None)
         rest = self._rests.get(rule)
-        if rest is not None and self._clock.monotonic_s() < rest.until_s:
+        if rest is not None and self._clock.monotonic_s() < rest.began_s + rest.length_s:
             raise rest.error.with_traceback(None)
 
-    async def _send(self, promql: str, *, time_s: float, rule: str, left_s: float) -> QueryResult:
+    async def _send(self, promql: str, *, time_s: float, rule: str, asked_at_s: float) -> QueryResult:
+        sent_at_s = self._clock.monotonic_s()
+        left_s = max(self._timeout_s - (sent_at_s - asked_at_s), 0.001)
         doubt = _Doubt()
         slow = asyncio.get_running_loop().call_later(left_s * _SLOW_SHARE, self._start_probe, doubt)
         try:
             return await self._backend.query(promql, time_s=time_s, timeout_s=left_s)
         except DeadlineExceeded as error:
-            if await self._find_outage(doubt) is None and left_s >= self._timeout_s * _SLOW_SHARE:
-                self._let_rest(rule, error)
+            has_had_its_time = left_s >= self._timeout_s * _SLOW_SHARE
+            if await self._is_up(doubt, asked_at_s) and has_had_its_time:
+                self._let_rest(rule, error, sent_at_s=sent_at_s)
             raise
         except BackendUnavailable as error:
             if error.is_connection:
-                await self._find_outage(doubt)
+                await self._is_up(doubt, asked_at_s)
             raise
         finally:
             slow.cancel()
 
-    async def _find_outage(self, doubt: _Doubt) -> MetricError | None:
-        """Return why the backend is down, or None if a probe that began since the *doubt* shows that it is not."""
-        outcome = await asyncio.shield(doubt.probe or self._start_probe(doubt))
-        if outcome is not None and self._outage is None:
-            self._enter_outage(outcome)
-        return outcome
+    async def _is_up(self, doubt: _Doubt, asked_at_s: float) -> bool:
+        """Return whether a probe that began since the *doubt* passed; false where none has ended in time.
+
+        The probe may decide after the question's own deadline: then it does so for those who come later.
+        """
+        probe = doubt.probe or self._start_probe(doubt)
+        left_s = self._timeout_s - (self._clock.monotonic_s() - asked_at_s)
+        done, _ = await asyncio.wait((probe,), timeout=max(left_s, 0.0))
+        return bool(done) and not probe.cancelled() and probe.result() is None
 
     def _start_probe(self, doubt: _Doubt) -> asyncio.Task[MetricError | None]:
         """Return the probe for someone who doubts the backend now: the one under way, or a new one."""
@@ -125,6 +130,13 @@ class Breaker:
         return self._probe
 
     async def _ask_probe(self) -> MetricError | None:
+        """Return why the backend is down, or None if it answers."""
+        outcome = await self._send_probe()
+        if outcome is not None and self._outage is None:
+            self._enter_outage(outcome)
+        return outcome
+
+    async def _send_probe(self) -> MetricError | None:
         try:
             await self._backend.query(
                 PROBE, time_s=self._clock.now_s(), timeout_s=max(self._timeout_s * _PROBE_SHARE, 0.05)
@@ -135,12 +147,16 @@ class Breaker:
             return error
         except MetricError:
             pass  # it answers, if only to refuse: that is each rule's own matter
+        except Exception:  # noqa: BLE001 - a fault of our own is no sign of an outage, and must not make one last
+            _log.exception("probe_failed backend=%s", self._backend.name)
         return None
 
-    def _let_rest(self, rule: str, error: DeadlineExceeded) -> None:
+    def _let_rest(self, rule: str, error: DeadlineExceeded, *, sent_at_s: float) -> None:
         previous = self._rests.get(rule)
+        if previous is not None and sent_at_s < previous.began_s:
+            return  # one of several queries that were slow together: they count once
         length_s = min(previous.length_s * 2 if previous else self._timeout_s, LONGEST_REST_S)
-        self._rests[rule] = _Rest(self._clock.monotonic_s() + length_s, length_s, error)
+        self._rests[rule] = _Rest(self._clock.monotonic_s(), length_s, error)
         _log.warning("rule_rests rule=%s backend=%s rest_s=%g", rule, self._backend.name, length_s)
 
     def _enter_outage(self, error: MetricError) -> None:
@@ -151,11 +167,13 @@ class Breaker:
 
     async def _await_recovery(self) -> None:
         """Probe until one succeeds, or until nobody has asked for a while: then the next question finds out."""
-        while self._clock.monotonic_s() - self._asked_at_s < _FORGOTTEN_AFTER_S:
-            error = await asyncio.shield(self._start_probe(_Doubt()))
-            if error is None:
-                _log.warning("backend_up backend=%s", self._backend.name)
-                break
-            self._outage = error
-            await asyncio.sleep(_PROBE_DISTANCE_S)
-        self._outage = None
+        try:
+            while self._clock.monotonic_s() - self._asked_at_s < _FORGOTTEN_AFTER_S:
+                await asyncio.sleep(_PROBE_DISTANCE_S)
+                error = await asyncio.shield(self._start_probe(_Doubt()))
+                if error is None:
+                    _log.warning("backend_up backend=%s", self._backend.name)
+                    break
+                self._outage = error
+        finally:
+            self._outage = None  # whatever ended the watch: nobody else would end the outage
