@@ -70,8 +70,8 @@ def check_labels_are_names(selector: Selector, *, known: Iterable[str] = ()) -> 
             raise UnmappedLabel(key=requirement.key)
 
 
-def select_samples(samples: Sequence[Sample], selection: Selection) -> Sequence[Sample]:
-    """Return the samples that *selection* selects, in the order given.
+def select_samples(samples: Sequence[Sample], selection: Selection, *, mapped: Iterable[str] = ()) -> Sequence[Sample]:
+    """Return the samples that *selection* selects, in the order given; *mapped* are labels that the rule itself names.
 
     Shape:  1..n samples in, 1..n out.
     Raises: UnmappedLabel, NoMatch (naming a label that is needed and that no series has, with those that exist).
@@ -79,7 +79,7 @@ def select_samples(samples: Sequence[Sample], selection: Selection) -> Sequence[
     if selection.is_everything:
         return samples
     existing = sorted({label for sample in samples for label in sample.labels})
-    check_labels_are_names(selection.selector, known=existing)
+    check_labels_are_names(selection.selector, known=(*existing, *mapped))
     missing = _find_missing_label(selection, existing)
     if missing is None:
         chosen = [sample for sample in samples if _is_selected(sample, selection)]

@@ -16,6 +16,7 @@ from adapter.serving.ticks import TickGrid
 from adapter.serving.trace import Trace
 
 _SELECTORS_KEPT = 10_000
+_LONGEST_SELECTOR_KEPT = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,8 @@ class Provider:
         selector = self._selectors.get(text)
         if selector is None:
             selector = parse_selector(text)
+            if len(text) > _LONGEST_SELECTOR_KEPT:
+                return selector
             if len(self._selectors) >= _SELECTORS_KEPT:
                 self._selectors.clear()
             self._selectors[text] = selector

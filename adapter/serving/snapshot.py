@@ -12,7 +12,7 @@ from adapter.serving.evaluation import Evaluation, Occasion, evaluate_rule
 from adapter.serving.ticks import TickCache
 from adapter.serving.trace import Trace
 
-_MEMO_LIMIT = 5_000
+_MEMO_LIMIT_ITEMS = 20_000
 
 
 class Snapshot:
@@ -22,6 +22,7 @@ class Snapshot:
         self._evaluation = evaluation
         self._rule = rule
         self._answers: dict[Selection, Answer | MetricError] = {}
+        self._memo_items = 0
 
     def pick(self, selection: Selection, trace: Trace | None = None) -> Answer:
         """Return the items of *selection*.
@@ -34,17 +35,24 @@ class Snapshot:
                 outcome = build_answer(self._select(selection, trace), self._rule)
             except MetricError as error:
                 outcome = error
-            if len(self._answers) < _MEMO_LIMIT:
-                self._answers[selection] = outcome
+            self._remember(selection, outcome)
         if isinstance(outcome, MetricError):
             raise outcome.with_traceback(None)
         return outcome
+
+    def _remember(self, selection: Selection, outcome: Answer | MetricError) -> None:
+        """Keep *outcome* for the next who asks the same, within a bound on memory: any client may invent selectors."""
+        size = 1 + len(selection.selector.requirements)
+        size += len(outcome.items) if isinstance(outcome, Answer) else 0
+        if self._memo_items + size <= _MEMO_LIMIT_ITEMS:
+            self._memo_items += size
+            self._answers[selection] = outcome
 
     def _select(self, selection: Selection, trace: Trace | None) -> Sequence[Sample]:
         samples = self._evaluation.result.samples
         if not samples:
             raise NoSamples
-        chosen = select_samples(samples, selection)
+        chosen = select_samples(samples, selection, mapped=self._rule.labels.values())
         if trace:
             trace.note("selection", f"{selection.describe() or 'everything'}: {len(chosen)} of {len(samples)} series")
         return chosen
