@@ -45,5 +45,6 @@ def _build_item(sample: Sample, rule: Rule) -> Item:
     return Item(labels=sample.labels, timestamp_s=sample.timestamp_s, quantity=quantity)
 
 
-def _sort_key(sample: Sample) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted(sample.labels.items()))
+def _sort_key(sample: Sample) -> tuple[list[tuple[str, str]], str]:
+    # Without `__name__` two series may have the same labels; the value keeps their order the same for every replica.
+    return sorted(sample.labels.items()), sample.value

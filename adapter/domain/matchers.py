@@ -11,6 +11,9 @@ MatchOperator = Literal["=", "!=", "=~", "!~"]
 
 _LEGACY_LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _RE2_META = re.compile(r"[\\.+*?()|\[\]{}^$]")
+# U+FFFD is what Go's decoder returns for broken UTF-8, so Prometheus' lexer refuses it where it stands unescaped.
+_UNSAFE = re.compile(r'[\\"\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffd]')
+_SHORT_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +37,18 @@ def is_label_name(text: str) -> bool:
 def quote_string(text: str) -> str:
     """Return *text* as a double-quoted PromQL string literal.
 
-    Source: Prometheus util/strutil/quote.go: Go's escapes, and no raw newline.
+    Source: Prometheus promql/parser/lex.go and util/strutil/quote.go: Go's escapes, and no raw newline.
     """
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
-    return f'"{escaped}"'
+    return f'"{_UNSAFE.sub(_escape, text)}"'
 
 
 def quote_regex(text: str) -> str:
     """Return an RE2 expression that matches exactly *text*."""
     return _RE2_META.sub(r"\\\g<0>", text)
+
+
+def _escape(match: re.Match[str]) -> str:
+    return _SHORT_ESCAPES.get(match[0]) or f"\\u{ord(match[0]):04x}"
 
 
 def format_matchers(matchers: Iterable[Matcher]) -> str:

@@ -3,12 +3,16 @@
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Literal
 
 from adapter.domain.backends import BackendSettings
 from adapter.domain.matchers import Matcher
 from adapter.domain.promql import QueryTemplate, Shape
 from adapter.errors import UnknownMetric
+
+_NEAR_LONGEST = 100
+_NEAR_CANDIDATES = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,14 @@ class Configuration:
         """Return the rule for *metric*, spelled in any case; raises UnknownMetric with the names that look like it."""
         rule = self.rules.get(metric.lower())
         if rule is None:
-            near = difflib.get_close_matches(metric.lower(), self.rules, n=3)
-            raise UnknownMetric(near=tuple(self.rules[name].name for name in near))
+            raise UnknownMetric(near=self._find_near(metric.lower()))
         return rule
+
+    def _find_near(self, name: str) -> tuple[str, ...]:
+        """Return names like *name*, best first: a nicety that must stay cheap however many rules or letters."""
+        if len(name) > _NEAR_LONGEST:
+            return ()
+        begin, end = name[:3], name[-3:]
+        alike = (other for other in self.rules if other.startswith(begin) or other.endswith(end))
+        near = difflib.get_close_matches(name, islice(alike, _NEAR_CANDIDATES), n=3)
+        return tuple(self.rules[other].name for other in near)
