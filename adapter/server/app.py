@@ -11,10 +11,12 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
+from adapter.errors import Reason
 from adapter.server import discovery
 from adapter.server.respond import send_json
 from adapter.server.routes import Metrics, find_target, serve_metric
 from adapter.server.wire import GROUP, GROUP_VERSION, build_plain_status, encode_json
+from adapter.serving.ticks import EvaluationFault
 
 _HEALTH_PATHS = ("/healthz", "/livez", "/readyz")
 
@@ -33,12 +35,13 @@ class Application:
         if scope["type"] != "http":
             await self._rest(scope, receive, send)
             return
-        has_started = False
+        has_started = has_ended = False
 
         async def send_noting(message: Message) -> None:
-            nonlocal has_started
+            nonlocal has_started, has_ended
             has_started = True
             await send(message)
+            has_ended = message["type"] == "http.response.body" and not message.get("more_body", False)
 
         try:
             target = find_target(scope)
@@ -46,13 +49,13 @@ class Application:
                 await self._rest(scope, receive, send_noting)
             else:
                 await serve_metric(scope, send_noting, target=target, metrics=self._metrics)
-        except Exception:
-            _log.exception("request_failed method=%s path=%s", scope["method"], scope["path"])
-            if has_started:
+        except Exception as error:
+            if not isinstance(error, EvaluationFault):
+                _log.exception("request_failed method=%s path=%r", scope["method"], scope["path"])
+            if not has_started:
+                await send_json(send, _build_fault_status(), code=500)
+            elif not has_ended:
                 raise
-            await send_json(
-                send, build_plain_status(500, "InternalError", "a fault in depthgauge, see its log"), code=500
-            )
 
 
 def build_rest(list_metrics: Callable[[], list[str]]) -> FastAPI:
@@ -72,11 +75,21 @@ def build_rest(list_metrics: Callable[[], list[str]]) -> FastAPI:
     for path in _HEALTH_PATHS:
         app.add_api_route(path, _answer_ok, methods=["GET"])
     app.add_exception_handler(HTTPException, _answer_http_error)
+    app.add_exception_handler(Exception, _answer_fault)
     return app
 
 
 async def _answer_ok() -> Response:
     return PlainTextResponse("ok")
+
+
+def _build_fault_status() -> dict[str, Any]:
+    return build_plain_status(500, "InternalError", "a fault in depthgauge, see its log")
+
+
+async def _answer_fault(_request: Request, _error: Exception) -> Response:
+    """Answer in place of the framework's plain text; the fault itself goes on to `Application`, which logs it."""
+    return Response(encode_json(_build_fault_status()), status_code=500, media_type="application/json")
 
 
 async def _answer_http_error(request: Request, error: Exception) -> Response:
@@ -87,5 +100,6 @@ async def _answer_http_error(request: Request, error: Exception) -> Response:
         405: f"{request.method} is not supported on this path, only GET is",
     }.get(code, HTTPStatus(code).phrase)
     headers = {"Allow": "GET"} if code == 405 else None
-    body = encode_json(build_plain_status(code, reason, message))
+    cause = Reason.METHOD_NOT_ALLOWED if code == 405 else None
+    body = encode_json(build_plain_status(code, reason, message, cause=cause))
     return Response(body, status_code=code, media_type="application/json", headers=headers)

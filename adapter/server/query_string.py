@@ -1,4 +1,8 @@
-"""The query parameters that the Kubernetes API gives a meaning, read as Go's net/url reads them."""
+"""The query parameters that the Kubernetes API gives a meaning, read as the Go API servers read them.
+
+Sources: apimachinery pkg/runtime/conversion.go (every `watch` but "false" and "0" means true, an empty one too) and
+apiserver pkg/endpoints/handlers/negotiation (`pretty` as strconv.ParseBool has it; an empty one is none).
+"""
 
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
@@ -7,7 +11,7 @@ from starlette.types import Scope
 
 from adapter.errors import BadSelector
 
-_FALSE = frozenset({"", "0", "f", "F", "false", "False", "FALSE"})
+_TRUE = frozenset({"1", "t", "T", "true", "True", "TRUE"})
 _PEOPLE = (b"curl", b"Wget", b"Mozilla/")
 
 
@@ -33,17 +37,18 @@ def parse_options(scope: Scope) -> QueryOptions:
         pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict")
     except ValueError as error:
         raise BadSelector(selector="", detail="the query string is not percent-encoded UTF-8") from error
-    options = dict(pairs)
+    options = dict(reversed(pairs))  # of several, the first counts
     selector = options.get("labelSelector", "")
     if sum(name == "labelSelector" for name, _ in pairs) > 1:
         raise BadSelector(selector=selector, detail="labelSelector is given more than once")
-    if options.get("fieldSelector"):
-        raise BadSelector(selector=options["fieldSelector"], detail="external metrics have no field selectors")
+    for name, value in pairs:
+        if name == "fieldSelector" and value:
+            raise BadSelector(selector=value, detail="external metrics have no field selectors")
     pretty = options.get("pretty")
     return QueryOptions(
         selector=selector,
-        is_watch=options.get("watch", "") not in _FALSE,
-        is_pretty=_is_person(scope) if pretty is None else pretty not in _FALSE,
+        is_watch=options.get("watch", "0").lower() not in {"0", "false"},
+        is_pretty=pretty in _TRUE if pretty else _is_person(scope),
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from adapter.domain.answers import Answer
-from adapter.errors import MetricError, clip_text
+from adapter.errors import MetricError, Reason, clip_text
 
 GROUP = "external.metrics.k8s.io"
 VERSION = "v1beta1"
@@ -51,9 +51,11 @@ def build_error_status(error: MetricError, metric: str) -> dict[str, Any]:
     return _build_status(error.reason.code, error.reason.status_reason, message, details)
 
 
-def build_plain_status(code: int, reason: str, message: str) -> dict[str, Any]:
+def build_plain_status(code: int, reason: str, message: str, *, cause: Reason | None = None) -> dict[str, Any]:
     """Return a Status for what is not about a metric: a wrong path, a fault of our own."""
-    return _build_status(code, reason, _limit_bytes(message), {})
+    message = _limit_bytes(message)
+    details = {"causes": [{"reason": str(cause), "message": message}]} if cause else {}
+    return _build_status(code, reason, message, details)
 
 
 def _build_status(code: int, reason: str, message: str, details: Mapping[str, Any]) -> dict[str, Any]:

@@ -52,11 +52,18 @@ class LiveProvider:
 
     async def aclose(self) -> None:
         """Close the current generation and wait for those that are closing."""
-        await self.current.aclose()
-        await asyncio.gather(*self._closing, return_exceptions=True)
+        await _close(self.current)
+        await asyncio.gather(*self._closing)
 
     def _close_if_unused(self, generation: Generation) -> None:
         if generation.is_retired and not generation.in_flight:
-            task = asyncio.ensure_future(generation.aclose())
+            task = asyncio.create_task(_close(generation))
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
+
+
+async def _close(generation: Generation) -> None:
+    try:
+        await generation.aclose()
+    except Exception:  # noqa: BLE001 - the configuration is replaced already; what remains open is only lost
+        _log.exception("generation_close_failed")
