@@ -1,4 +1,4 @@
-"""A real server as a child process: started on a free loopback port, paused, killed, started again, and always ended."""
+"""A real server as a child process: on a free loopback port, paused, killed, started again, and always ended."""
 
 import contextlib
 import os
@@ -26,6 +26,7 @@ STOP_DEADLINE_S = 10.0
 SIGNAL_DEADLINE_S = 5.0
 PORT_ATTEMPTS = 5
 LOG_TAIL_LINES = 20
+ERROR_BODY_BYTES = 2048
 
 # Runs before the server, in its process: asks the kernel to end it with its parent, then becomes the server. Not a
 # preexec_fn: that forks a process with threads, which can hang. 1 is PR_SET_PDEATHSIG (prctl(2), kept over execve).
@@ -78,7 +79,7 @@ class ServerProcess(ABC):
         log_path: the server's standard output and error.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # all but the first two by keyword
         self,
         name: str,
         binary: Path,
@@ -220,11 +221,16 @@ class ServerProcess(ABC):
 
         *path* is taken below `url`. Proxy variables are not followed.
 
-        Raises: OSError (its subclass urllib.error.HTTPError for any answer that is not 2xx).
+        Raises: OSError (its subclass urllib.error.HTTPError, with the body as a note, for an answer that is not 2xx).
         """
         request = urllib.request.Request(self.url + path, data=body, headers=self._request_headers)  # noqa: S310
-        with self._opener.open(request, timeout=deadline_s) as answer:
-            return bytes(answer.read())
+        try:
+            with self._opener.open(request, timeout=deadline_s) as answer:
+                return bytes(answer.read())
+        except urllib.error.HTTPError as exc:
+            with exc:
+                exc.add_note(exc.read(ERROR_BODY_BYTES).decode("utf-8", "replace"))
+            raise
 
     def wait_until(self, is_reached: Callable[[], bool], *, what: str, timeout_s: float) -> None:
         """Poll until *is_reached* returns true; an OSError counts as not yet.
@@ -276,7 +282,7 @@ class ServerProcess(ABC):
         """
         try:
             rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-            links = [os.readlink(link) for link in Path(f"/proc/{self.pid}/fd").iterdir()]
+            links = [str(link.readlink()) for link in Path(f"/proc/{self.pid}/fd").iterdir()]
         except OSError:
             return self.is_running
         listening = {f"socket:[{row[9]}]" for row in rows if row[3] == "0A" and row[1].endswith(f":{self.port:04X}")}

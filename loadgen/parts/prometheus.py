@@ -90,7 +90,7 @@ class Prometheus(ScrapingServer):
             f"--storage.tsdb.path={self.folder / 'tsdb'}",
             f"--web.listen-address={LOOPBACK}:{port}",
             "--web.enable-lifecycle",
-            "--log.level=info",
+            "--scrape.discovery-reload-interval=100ms",  # five seconds by default, for large fleets
         ]
         if self._url_path:
             flags += [f"--web.external-url=http://{LOOPBACK}:{port}{self._url_path}/"]

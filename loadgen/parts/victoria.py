@@ -2,14 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from loadgen.parts.process import LOOPBACK
 from loadgen.parts.scrape import Sample, ScrapeJob, ScrapingServer, build_scrape_config, format_duration
 
 __all__ = ["ScrapeJob", "VictoriaMetrics"]
 
-SHOW_NEWEST = {"latency_offset": "1ms"}
-"""Query parameters that let it answer with the newest samples; without them it hides the last 30 seconds."""
+SHOW_NEWEST = MappingProxyType({"nocache": "1", "latency_offset": "1ms"})
+"""Query parameters that let it answer with the newest samples; without them it hides the last 30 seconds.
+
+Tried on 1.79: `latency_offset` is not known there yet and changes nothing, `nocache` does it.
+"""
 
 
 class VictoriaMetrics(ScrapingServer):
