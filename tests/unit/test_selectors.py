@@ -319,7 +319,9 @@ def test_spelled_selector_means_and_matches_what_a_naive_model_says(
     keys = st.sampled_from(["a", "b", *(key for _, key, *_ in spelled)])
     values = st.sampled_from(["", "a", *(value for *_, all_values in spelled for value in all_values)])
     labels = data.draw(st.dictionaries(keys, values, max_size=5))
-    assert selector.matches(labels) == all(naively_matches(*term, labels) for _, *term in spelled)
+    assert selector.matches(labels) == all(
+        naively_matches(key, operator, wanted_values, labels) for _, key, operator, wanted_values in spelled
+    )
 
 
 grammar_texts = st.lists(
