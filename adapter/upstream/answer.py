@@ -136,7 +136,13 @@ def _parse_object(body: bytes) -> dict[str, object]:
     try:
         answer = orjson.loads(body)
     except orjson.JSONDecodeError as exc:
-        raise BackendRefused(detail=f"a malformed answer: not JSON ({clip_text(str(exc), 120)})") from exc
+        answer = None
+        problem = clip_text(str(exc), 120)
+    else:
+        problem = ""
+    if problem:
+        # Raised out here, without the cause: a JSONDecodeError holds the whole document.
+        _refuse(f"not JSON ({problem})")
     if not isinstance(answer, dict):
         _refuse("not a JSON object")
     return answer

@@ -8,15 +8,10 @@ from adapter.errors import BackendRefused
 _INFLATE_STEP_BYTES = 256 * 1024
 
 
-class BodyTooLarge(Exception):
-    """The body, decoded, is larger than the bound. Whoever asked decides what that means."""
+async def read_body(chunks: AsyncIterator[bytes], *, content_encoding: str, limit_bytes: int) -> bytes | None:
+    """Return the decoded body; None where it is larger than *limit_bytes*.
 
-
-async def read_body(chunks: AsyncIterator[bytes], *, content_encoding: str, limit_bytes: int) -> bytes:
-    """Return the decoded body.
-
-    Raises: BodyTooLarge beyond *limit_bytes*; BackendRefused for an encoding that was not asked for, and for damaged
-            gzip.
+    Raises: BackendRefused for an encoding that was not asked for, and for damaged gzip.
     """
     inflater = _build_inflater(content_encoding)
     body = bytearray()
@@ -24,7 +19,7 @@ async def read_body(chunks: AsyncIterator[bytes], *, content_encoding: str, limi
         for piece in inflater.inflate(chunk) if inflater is not None else (chunk,):
             body += piece
             if len(body) > limit_bytes:
-                raise BodyTooLarge
+                return None
     if inflater is not None:
         inflater.check_complete()
     return bytes(body)

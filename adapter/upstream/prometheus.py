@@ -10,7 +10,7 @@ from adapter.domain.backends import BackendSettings
 from adapter.domain.samples import QueryResult
 from adapter.errors import BackendRefused, DeadlineExceeded, MetricError, TooManySeries
 from adapter.upstream.answer import decode_answer, is_json, judge_error, media_type_of
-from adapter.upstream.body import BodyTooLarge, read_beginning, read_body
+from adapter.upstream.body import read_beginning, read_body
 from adapter.upstream.credentials import Authorization, Credentials
 from adapter.upstream.transport import Answer, Connections, Progress, Request
 
@@ -66,8 +66,11 @@ class PrometheusBackend:
         try:
             async with asyncio.timeout(timeout_s):
                 return await self._ask(promql, time_s, timeout_s, progress)
-        except TimeoutError as exc:
-            raise DeadlineExceeded(deadline_s=timeout_s, detail=progress.describe()) from exc
+        except TimeoutError:
+            raise DeadlineExceeded(deadline_s=timeout_s, detail=progress.describe()) from None
+        except MetricError as exc:
+            # Whoever asks may keep the error until the next tick: without the frames that hold the answer's body.
+            raise exc.with_traceback(None) from exc.__cause__
 
     async def aclose(self) -> None:
         """Close all connections, after the queries under way have ended."""
@@ -120,8 +123,8 @@ async def _read_result(answer: Answer) -> bytes:
     if not is_json(content_type):
         raise BackendRefused(detail=f"something that is not a Prometheus JSON answer ({media_type_of(content_type)})")
     content_encoding = answer.headers.get("content-encoding", "")
-    try:
-        return await read_body(answer.chunks, content_encoding=content_encoding, limit_bytes=ANSWER_LIMIT_BYTES)
-    except BodyTooLarge as exc:
+    body = await read_body(answer.chunks, content_encoding=content_encoding, limit_bytes=ANSWER_LIMIT_BYTES)
+    if body is None:
         limit = f"{ANSWER_LIMIT_BYTES // 1024**2} MiB"
-        raise TooManySeries(got=f"more than {limit} of JSON", limit=limit) from exc
+        raise TooManySeries(got=f"more than {limit} of JSON", limit=limit)
+    return body

@@ -140,6 +140,9 @@ class Connections:
                     self._abandon(pool)
                     pool = await stack.enter_async_context(self._lease())
                     response = await pool.transport.handle_async_request(prepared)
+            except httpx.LocalProtocolError:
+                # Without its cause, which quotes the header.
+                raise BackendUnavailable(detail="the configured headers cannot be sent over HTTP") from None
             except _FAILURES as exc:
                 raise _translate_failure(exc, where) from exc
             try:
@@ -286,8 +289,6 @@ def _translate_failure(exc: Exception, where: str) -> MetricError:
     cause = describe_cause(exc)
     if cause:
         return BackendUnavailable(detail=f"cannot reach {where}: {cause}", is_connection=True)
-    if isinstance(exc, httpx.LocalProtocolError):
-        return BackendUnavailable(detail="the configured headers cannot be sent over HTTP")
     if isinstance(exc, httpx.UnsupportedProtocol):
         return BackendUnavailable(detail="the url is neither http nor https")
     if isinstance(exc, httpx.RemoteProtocolError) and not any(mark in str(exc).lower() for mark in _ENDED_EARLY):
