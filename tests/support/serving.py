@@ -25,9 +25,11 @@ class ManualClock:
         self.elapsed_s = 1_000.0
 
     def now_s(self) -> float:
+        """Return Unix seconds."""
         return self.wall_s
 
     def monotonic_s(self) -> float:
+        """Return seconds that never go backwards."""
         return self.elapsed_s
 
     def advance(self, seconds: float) -> None:
@@ -43,9 +45,11 @@ class ShiftedClock:
         self.ahead_s = 0.0
 
     def now_s(self) -> float:
+        """Return Unix seconds."""
         return NOW_S + self.monotonic_s()
 
     def monotonic_s(self) -> float:
+        """Return seconds that never go backwards."""
         return time.monotonic() + self.ahead_s
 
     def advance(self, seconds: float) -> None:
@@ -86,6 +90,7 @@ class ScriptedBackend:
 
     @property
     def name(self) -> str:
+        """Return the backend's name."""
         return "default"
 
     def count(self, promql: str | None = None) -> int:
@@ -98,6 +103,7 @@ class ScriptedBackend:
         self._changed = asyncio.Event()
 
     async def query(self, promql: str, *, time_s: float, timeout_s: float) -> QueryResult:
+        """Do as scripted, within *timeout_s* seconds."""
         self.asked.append(Asked(promql, time_s, timeout_s))
         self.running += 1
         self.most_running = max(self.most_running, self.running)
@@ -115,6 +121,7 @@ class ScriptedBackend:
         return outcome
 
     async def aclose(self) -> None:
+        """Count that it was closed."""
         self.closed += 1
 
 
@@ -137,7 +144,7 @@ def rule(query: str, name: str = "depth", **fields: Any) -> Rule:
 async def until(condition: Callable[[], object], *, deadline_s: float = 5.0) -> None:
     """Return as soon as *condition* holds; fail after *deadline_s*."""
     async with asyncio.timeout(deadline_s):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - for conditions that announce themselves by no event
             await asyncio.sleep(0.001)
 
 
