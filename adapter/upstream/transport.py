@@ -10,6 +10,7 @@ import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import httpx
 
@@ -40,6 +41,10 @@ _STAGES = {
 }
 
 
+class _Closable(Protocol):
+    async def aclose(self) -> None: ...
+
+
 @dataclass(slots=True)
 class Progress:
     """How far one query came, for the error that says where its time went."""
@@ -47,14 +52,21 @@ class Progress:
     stage: str = "before connecting"
     received_bytes: int = 0
     is_new_connection: bool = False
+    _socket: _Closable | None = None
 
-    async def trace(self, event: str, _info: Mapping[str, object]) -> None:
+    async def trace(self, event: str, info: Mapping[str, Any]) -> None:
         """Take one of httpcore's trace events."""
         stage = _STAGES.get(event)
         if stage is not None:
             self.stage = stage
-            if event == "connection.connect_tcp.started":
-                self.is_new_connection = True
+        if event == "connection.connect_tcp.started":
+            self.is_new_connection = True
+        elif event == "connection.connect_tcp.complete":
+            self._socket = info["return_value"]
+        elif event == "connection.start_tls.failed" and self._socket is not None:
+            # httpcore closes the socket of a failed handshake, but not of a cancelled one: it would stay open until a
+            # hung server closes it.
+            await self._socket.aclose()
 
     def describe(self) -> str:
         """Return the stage, and the size of what arrived of the body."""
