@@ -171,11 +171,12 @@ class ServerProcess(ABC):
 
     def stop(self) -> None:
         """Ask the server to end, insist after ten seconds. Nothing happens when it is not running."""
-        if self.is_running:
+        process = self._process
+        if process is not None and process.poll() is None:
             self._signal(signal.SIGTERM)
             self._signal(signal.SIGCONT)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._running().wait(timeout=STOP_DEADLINE_S)
+                process.wait(timeout=STOP_DEADLINE_S)
         self.kill()
 
     def kill(self) -> None:

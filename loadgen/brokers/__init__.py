@@ -1,0 +1,1 @@
+"""Queues that messages are put into and taken from."""

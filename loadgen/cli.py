@@ -1,0 +1,57 @@
+"""The command line as a whole."""
+
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from loadgen.demo.command import demo
+from loadgen.exporter import run_exporter
+from loadgen.parts.cli import app as parts_app
+
+app = typer.Typer(
+    name="loadgen",
+    help="Synthetic load on a queue, and the chain from the queue to the adapter watched.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+app.command()(demo)
+app.add_typer(parts_app, name="parts")
+
+
+@app.command()
+def exporter(
+    queue_url: Annotated[str, typer.Option(metavar="URL", help='Gives {"queue": NAME, "depth": N} for a GET.')],
+    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where /metrics is served.")],
+) -> None:
+    """Export the depth of a queue as myapp_queue_length, read anew at every scrape.
+
+    Example:
+        loadgen exporter --queue-url http://127.0.0.1:9000/depth --listen 127.0.0.1:9100
+    """
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdecimal():
+        raise typer.BadParameter(f'"{listen}" is not HOST:PORT, such as 127.0.0.1:9100', param_hint="--listen")
+    run_exporter(queue_url, host=host, port=int(port))
+
+
+def _print_version(is_asked: bool) -> None:  # noqa: FBT001 - typer's callback
+    if is_asked:
+        typer.echo(f"loadgen {version('depthgauge')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    *,
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
