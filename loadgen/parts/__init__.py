@@ -4,8 +4,8 @@ Only the standard library is imported from here, because `scripts/setup` runs on
 installed yet.
 """
 
-from loadgen.parts.catalogue import PARTS, DebianPart, GoPart, Part
+from loadgen.parts.catalogue import PARTS, DebianPart, GoPart, Part, WheelPart
 from loadgen.parts.errors import PartUnavailable
 from loadgen.parts.provide import ensure_part, find_part
 
-__all__ = ["PARTS", "DebianPart", "GoPart", "Part", "PartUnavailable", "ensure_part", "find_part"]
+__all__ = ["PARTS", "DebianPart", "GoPart", "Part", "PartUnavailable", "WheelPart", "ensure_part", "find_part"]

@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from loadgen.parts.cachefolder import Report, hold_lock
@@ -39,23 +39,25 @@ def build_part(part: GoPart, *, cache: Path, environ: Mapping[str, str], report:
             folder = Path(partial)
             for name in ("go.mod", "go.sum"):
                 shutil.copyfile(_module_folder(part) / name, folder / name)
-            run_tool(
-                [
-                    go,
-                    "build",
-                    "-trimpath",
-                    f"-ldflags=-s -w -X {part.version_symbol}={part.version}",
-                    "-o",
-                    folder / "out" / program.name,
-                    part.package,
-                ],
-                part=part.name,
-                folder=folder,
-                environ=build_environment(environ, cache=cache),
-                deadline_s=BUILD_DEADLINE_S,
-                report=report,
-                next_step=f"check the network (a module proxy goes into GOPROXY), or put {part.executables[0]} on PATH",
-            )
+            linker_values = " ".join(f"-X {symbol}={value}" for symbol, value in part.linker_values.items())
+
+            def run_go(arguments: Sequence[str | Path]) -> str:
+                return run_tool(
+                    [go, *arguments],
+                    part=part.name,
+                    folder=folder,
+                    environ=build_environment(environ, cache=cache),
+                    deadline_s=BUILD_DEADLINE_S,
+                    report=report,
+                    next_step="check the network (a module proxy goes into GOPROXY),"
+                    f" or put {part.executables[0]} on PATH",
+                )
+
+            out = folder / "out" / program.name
+            run_go(["build", "-trimpath", f"-ldflags=-s -w {linker_values}", "-o", out, part.package])
+            if part.beside is not None:
+                sources = run_go(["list", "-m", "-f", "{{.Dir}}", part.beside.module]).splitlines()[-1]
+                _copy_writable(Path(sources) / part.beside.path, out.parent / part.beside.name)
             program.parent.parent.mkdir(parents=True, exist_ok=True)
             shutil.rmtree(program.parent, ignore_errors=True)
             (folder / "out").rename(program.parent)
@@ -97,6 +99,16 @@ def build_environment(environ: Mapping[str, str], *, cache: Path) -> dict[str, s
         "GOWORK": "off",
         "GO111MODULE": "on",
     }
+
+
+def _copy_writable(source: Path, target: Path) -> None:
+    """Copy a folder without its modes: Go's module cache is read-only, which would keep ours from being removed."""
+    target.mkdir(parents=True)
+    for entry in source.iterdir():
+        if entry.is_dir():
+            _copy_writable(entry, target / entry.name)
+        else:
+            shutil.copyfile(entry, target / entry.name)
 
 
 def _module_folder(part: GoPart) -> Path:

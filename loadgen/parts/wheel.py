@@ -69,6 +69,11 @@ def select_file(wheel: PinnedWheel, *, system: str, machine: str) -> WheelFile:
     return file
 
 
+def locate_wheel(wheel: PinnedWheel, file: WheelFile, cache: Path) -> Path:
+    """Return the folder where *file* of *wheel* stands unpacked, or would."""
+    return cache / "wheels" / f"{wheel.project}-{wheel.version}-{file.sha256[:12]}"
+
+
 def parse_index_page(body: bytes, *, content_type: str, page_url: str) -> dict[str, str]:
     """Return the download URL of each file named on a project's page of a package index.
 
@@ -91,7 +96,7 @@ def fetch_wheel(wheel: PinnedWheel, *, cache: Path, environ: Mapping[str, str], 
     Raises: PartUnavailable with what to do next: no network, no certificates, not on the index, wrong digest.
     """
     file = select_file(wheel, system=platform.system(), machine=platform.machine())
-    folder = cache / "wheels" / f"{wheel.project}-{wheel.version}-{file.sha256[:12]}"
+    folder = locate_wheel(wheel, file, cache)
     if folder.is_dir():
         return folder
     with hold_lock(cache / "wheels" / f"{wheel.project}.lock", report):
