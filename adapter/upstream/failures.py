@@ -5,6 +5,8 @@ import socket
 import ssl
 from collections.abc import Iterator
 
+CERTIFICATE_HINT = "the server may want a client certificate (tls.certFile)"
+
 _NO_ROUTE = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH})
 _CHAIN_LIMIT = 20
 
@@ -30,13 +32,13 @@ def _describe_certificate(cause: BaseException) -> str:
 
 
 def _describe_tls(cause: BaseException) -> str:
-    if not isinstance(cause, ssl.SSLError):
+    if not isinstance(cause, ssl.SSLError) or isinstance(cause, ssl.SSLWantReadError | ssl.SSLWantWriteError):
         return ""
     reason = (cause.reason or "").upper()
     if "WRONG_VERSION_NUMBER" in reason or "RECORD_LAYER" in reason:
         return "the server does not speak TLS on this port"
     if "CERTIFICATE_REQUIRED" in reason or "HANDSHAKE_FAILURE" in reason:
-        return f"the server may want a client certificate, see tls.certFile ({_words(reason)})"
+        return f"{CERTIFICATE_HINT} ({_words(reason)})"
     return f"TLS failed ({_words(reason) or 'handshake not completed'})"
 
 

@@ -9,7 +9,7 @@ import logging
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import httpx
@@ -17,7 +17,7 @@ import httpx
 from adapter.clock import Clock
 from adapter.domain.backends import BackendSettings
 from adapter.errors import BackendRefused, BackendUnavailable, MetricError
-from adapter.upstream.failures import describe_cause
+from adapter.upstream.failures import CERTIFICATE_HINT, describe_cause
 from adapter.upstream.tls import TlsFiles
 
 logger = logging.getLogger(__name__)
@@ -33,11 +33,13 @@ _FAILURES = (httpx.TransportError, OSError, UnicodeError)
 
 _ENDED_EARLY = ("disconnected", "peer closed connection")
 
+_AFTER_HANDSHAKE = ("while sending the query", "while waiting for the answer")
+
 _STAGES = {
     "connection.connect_tcp.started": "while connecting",
     "connection.start_tls.started": "in the TLS handshake",
-    "http11.send_request_headers.started": "while sending the query",
-    "http11.receive_response_headers.started": "while waiting for the answer",
+    "http11.send_request_headers.started": _AFTER_HANDSHAKE[0],
+    "http11.receive_response_headers.started": _AFTER_HANDSHAKE[1],
 }
 
 
@@ -156,7 +158,8 @@ class Connections:
                 # Without its cause, which quotes the header.
                 raise BackendUnavailable(detail="the configured headers cannot be sent over HTTP") from None
             except _FAILURES as exc:
-                raise _translate_failure(exc, where) from exc
+                failure = _translate_failure(exc, where)
+                raise self._hint_at_certificate(failure, progress) from exc
             try:
                 async with aclosing(_read_chunks(response, progress, where)) as chunks:
                     yield Answer(response.status_code, response.headers, chunks)
@@ -185,6 +188,21 @@ class Connections:
             return httpx.Request("POST", url, headers=headers, content=request.body, extensions=extensions)
         except (httpx.InvalidURL, ValueError) as exc:
             raise BackendUnavailable(detail=f"the url of backend {self._settings.name} is invalid") from exc
+
+    def _hint_at_certificate(self, failure: MetricError, progress: Progress) -> MetricError:
+        """Say more where a new TLS connection was closed after its handshake.
+
+        In TLS 1.3 a server refuses a missing client certificate only then, and its alert is lost when it closes at once.
+        """
+        is_after_handshake = self._is_tls and progress.is_new_connection and progress.stage in _AFTER_HANDSHAKE
+        if (
+            is_after_handshake
+            and self._settings.tls.cert_file is None
+            and isinstance(failure, BackendUnavailable)
+            and CERTIFICATE_HINT not in failure.detail
+        ):
+            return replace(failure, detail=f"{failure.detail}; {CERTIFICATE_HINT}")
+        return failure
 
     @asynccontextmanager
     async def _lease(self) -> AsyncGenerator[_Pool]:

@@ -27,6 +27,7 @@ import trustme
 
 JSON_TYPE = {"Content-Type": "application/json"}
 PROBE = "vector(1)"
+TLS_HANDSHAKE = b"\x16"
 _DURATION = re.compile(r"[0-9]*\.?[0-9]+|(?:[0-9]+(?:ms|[smhdwy]))+")
 
 
@@ -362,7 +363,7 @@ class FakePrometheus:
         self._writers.add(writer)
         try:
             while True:
-                request = await _read_request(reader, connection)
+                request = await _read_request(reader, writer, connection)
                 if request is None:
                     return
                 answer = self._choose(request)
@@ -472,9 +473,15 @@ def _success(kind: str, result_at: Callable[[float], object], **members: object)
     return Answer(body=body)
 
 
-async def _read_request(reader: asyncio.StreamReader, connection: int) -> Request | None:
+async def _read_request(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: int) -> Request | None:
     try:
-        head = await reader.readuntil(b"\r\n\r\n")
+        first = await reader.readexactly(1)
+        if first == TLS_HANDSHAKE:
+            # What Go's net/http says to TLS on a plain port.
+            writer.write(b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTPS request to an HTTP server.\n")
+            await writer.drain()
+            return None
+        head = first + await reader.readuntil(b"\r\n\r\n")
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
         return None
     received_s = time.monotonic()
