@@ -178,7 +178,7 @@ class PrivateApt:
         system = Path("/etc/apt")
         sources = sorted((system / "apt.conf.d").glob("*")) if (system / "apt.conf.d").is_dir() else []
         for source in sources:
-            if source.suffix in {"", ".conf"}:
+            if source.suffix in {"", ".conf"} and os.access(source, os.R_OK):
                 (parts / f"10-{source.name}").symlink_to(source)
         if (system / "apt.conf").is_file():
             (parts / "20-main").symlink_to(system / "apt.conf")

@@ -75,6 +75,21 @@ class VictoriaMetrics(ScrapingServer):
         """Return the vector of an instant query, the newest samples included unless *params* say otherwise."""
         return super().query(promql, time_s=time_s, params=SHOW_NEWEST if params is None else params)
 
+    def wait_for(self, promql: str, *, timeout_s: float = 20.0) -> list[Sample]:
+        """Return the first result of *promql* that is not empty; see `ScrapingServer.wait_for`.
+
+        Each poll flushes: an empty search is otherwise remembered for up to ten seconds (measured on 1.79).
+        """
+        found: list[Sample] = []
+
+        def is_found() -> bool:
+            self.request("/internal/force_flush")
+            found[:] = self.query(promql)
+            return bool(found)
+
+        self.wait_until(is_found, what=f"a result of {promql}", timeout_s=timeout_s)
+        return found
+
     def import_text(self, exposition: str) -> None:
         """Store samples given in Prometheus' text format, searchable when this returns.
 
