@@ -3,7 +3,8 @@
     MetricError
     ├── UnknownMetric, NoSamples, NoMatch                                  404 NotFound
     ├── BadSelector, UnmappedLabel                                         400 BadRequest
-    ├── NamespaceNotAllowed                                                403 Forbidden
+    ├── Unauthenticated                                                    401 Unauthorized
+    ├── Forbidden, NamespaceNotAllowed                                     403 Forbidden
     ├── MethodNotAllowed                                                   405 MethodNotAllowed
     ├── NotFinite, Negative, NotRepresentable, WrongResultType,
     │   TooManySeries, ExpectedOne, BadQuery, BackendRefused               500 InternalError
@@ -203,6 +204,32 @@ class UnmappedLabel(MetricError):
             f'selector key "{clip_text(self.key)}" is not a Prometheus label name; '
             f'map it in the rule: labels: {{"{clip_text(self.key, 80)}": LABEL}}'
         )
+
+
+@dataclass(eq=False)
+class Unauthenticated(MetricError):
+    """Nobody vouches for who asks."""
+
+    detail: str
+    reason: ClassVar[Reason] = Reason.UNAUTHENTICATED
+
+    def describe(self) -> str:
+        """Say what is missing."""
+        return f"Unauthorized: {clip_text(self.detail)}"
+
+
+@dataclass(eq=False)
+class Forbidden(MetricError):
+    """The cluster's authorizer does not allow it. *action* says who may not do what."""
+
+    action: str
+    detail: str = ""
+    reason: ClassVar[Reason] = Reason.FORBIDDEN
+
+    def describe(self) -> str:
+        """Name user, verb and resource, and the authorizer's own words."""
+        detail = f": {clip_text(self.detail)}" if self.detail else ""
+        return f"{clip_text(self.action, 600)}{detail}"
 
 
 @dataclass(eq=False)

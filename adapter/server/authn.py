@@ -1,0 +1,116 @@
+"""Authentication as the generic API server does it: front proxy, client certificate, token, or nobody.
+
+Source: k8s.io/apiserver pkg/authentication/authenticatorfactory, request/headerrequest and request/x509.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Protocol
+from urllib.parse import unquote
+
+from starlette.types import Scope
+
+from adapter.clock import Clock
+from adapter.errors import Unauthenticated
+from adapter.server.identity import AuthenticationSettings, User
+from adapter.server.trust import ClientCa, find_common_name, find_organizations
+
+PEER_CERTIFICATE = "peer_certificate"
+"""Where the transport puts the client certificate (DER) into the scope's state."""
+
+_log = logging.getLogger(__name__)
+
+
+class TokenReviewer(Protocol):
+    """What authentication asks the cluster."""
+
+    async def review_token(self, token: str) -> User | None:
+        """Return the user of a bearer token, None if it is not valid; raises Unauthenticated if nobody can say."""
+        ...
+
+
+class Authenticator:
+    """Finds out who asks; `trust` replaces whom it believes, for the requests from then on."""
+
+    def __init__(self, settings: AuthenticationSettings, *, tokens: TokenReviewer, clock: Clock) -> None:
+        self._tokens = tokens
+        self._clock = clock
+        self._settings = settings
+        self._front_proxy_ca = ClientCa(settings.requestheader_ca_pem, clock)
+        self._client_ca = ClientCa(settings.client_ca_pem, clock)
+
+    def trust(self, settings: AuthenticationSettings) -> None:
+        """Believe *settings* from now on. Raises ValueError, and changes nothing, if a CA in them cannot be read."""
+        front_proxy_ca = ClientCa(settings.requestheader_ca_pem, self._clock)
+        client_ca = ClientCa(settings.client_ca_pem, self._clock)
+        self._settings, self._front_proxy_ca, self._client_ca = settings, front_proxy_ca, client_ca
+
+    async def authenticate(self, scope: Scope) -> User:
+        """Return who asks, as a member of system:authenticated.
+
+        Raises: Unauthenticated. There is no anonymous user.
+        """
+        der: bytes | None = scope["state"].get(PEER_CERTIFICATE)
+        user = self._find_by_certificate(der, scope["headers"]) if der is not None else None
+        if user is None:
+            token = _find_bearer_token(scope["headers"])
+            if token is None:
+                raise Unauthenticated(detail=_explain(der))
+            user = await self._tokens.review_token(token)
+            if user is None:
+                raise Unauthenticated(detail="the bearer token is not valid")
+        return user.with_authenticated_group()
+
+    def _find_by_certificate(self, der: bytes, headers: Sequence[tuple[bytes, bytes]]) -> User | None:
+        proxy = self._front_proxy_ca.verify(der)
+        if proxy is not None and self._is_allowed(find_common_name(proxy)):
+            user = self._read_front_proxy_headers(headers)
+            if user is not None:
+                return user
+        certificate = self._client_ca.verify(der)
+        if certificate is None or not (name := find_common_name(certificate)):
+            return None
+        return User(name=name, groups=find_organizations(certificate))
+
+    def _is_allowed(self, common_name: str) -> bool:
+        return not self._settings.allowed_names or common_name in self._settings.allowed_names
+
+    def _read_front_proxy_headers(self, headers: Sequence[tuple[bytes, bytes]]) -> User | None:
+        """Return the user whom the front proxy names, None if it names nobody."""
+        settings = self._settings
+        values: defaultdict[str, list[str]] = defaultdict(list)
+        for raw_name, raw_value in headers:
+            values[raw_name.decode("latin-1").lower()].append(raw_value.decode("utf-8", errors="replace").strip())
+        name = _find_first(values, settings.username_headers)
+        if not name:
+            return None
+        extra = {
+            unquote(header[len(prefix) :]).lower(): tuple(given)
+            for prefix in settings.extra_header_prefixes
+            for header, given in values.items()
+            if header.startswith(prefix)
+        }
+        groups = tuple(group for header in settings.group_headers for group in values.get(header, ()))
+        return User(
+            name=name, uid=_find_first(values, settings.uid_headers), groups=groups, extra=tuple(sorted(extra.items()))
+        )
+
+
+def _find_first(values: dict[str, list[str]], names: Sequence[str]) -> str:
+    return next((given[0] for name in names if (given := values.get(name)) and given[0]), "")
+
+
+def _find_bearer_token(headers: Sequence[tuple[bytes, bytes]]) -> str | None:
+    for name, value in headers:
+        if name == b"authorization":
+            scheme, _, token = value.decode("latin-1").strip().partition(" ")
+            if scheme.lower() == "bearer" and token.strip():
+                return token.strip()
+    return None
+
+
+def _explain(der: bytes | None) -> str:
+    if der is None:
+        return "the request has neither a client certificate nor a bearer token"
+    return "the client certificate is neither a user's of this cluster nor an allowed front proxy's"

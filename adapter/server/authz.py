@@ -1,0 +1,109 @@
+"""Authorization: the cluster's own answer to "may this user do this?", kept for ten seconds.
+
+Source: k8s.io/apiserver pkg/server/options/authorization.go and plugin/pkg/authorizer/webhook.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Protocol
+
+from starlette.types import Scope
+
+from adapter.clock import Clock
+from adapter.errors import Forbidden
+from adapter.server.identity import AccessDecision, AccessQuestion, User
+from adapter.server.wire import GROUP, VERSION
+
+DECISION_STANDS_S = 10.0
+PATIENCE_S = 3.0
+"""How long the cluster may take to answer: less than the aggregator and the HPA controller wait for us."""
+
+_SUPERUSERS = "system:masters"
+_OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz"})
+_CACHE_LIMIT = 10_000
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+class AccessReviewer(Protocol):
+    """What authorization asks the cluster."""
+
+    async def review_access(self, user: User, question: AccessQuestion) -> AccessDecision:
+        """Return the cluster's decision; raises Forbidden if nobody can decide."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    decision: AccessDecision
+    stands_until_s: float
+
+
+class Authorizer:
+    """Lets pass what the cluster allows; what it cannot be asked about is not allowed."""
+
+    def __init__(self, reviewer: AccessReviewer, clock: Clock) -> None:
+        self._reviewer = reviewer
+        self._clock = clock
+        self._kept: dict[tuple[User, AccessQuestion], _Kept] = {}
+        self._asking: dict[tuple[User, AccessQuestion], asyncio.Task[AccessDecision]] = {}
+
+    async def check_access(self, user: User, question: AccessQuestion) -> None:
+        """Return if *user* may; raises Forbidden naming user, verb and resource."""
+        if _SUPERUSERS in user.groups:
+            return
+        key = (user, question)
+        kept = self._kept.get(key)
+        if kept is not None and self._clock.monotonic_s() < kept.stands_until_s:
+            decision = kept.decision
+        else:
+            decision = await self._decide(key)
+        if not decision.is_allowed:
+            raise Forbidden(action=describe_denial(user, question), detail=decision.reason)
+
+    async def _decide(self, key: tuple[User, AccessQuestion]) -> AccessDecision:
+        task = self._asking.get(key)
+        if task is None:
+            task = asyncio.create_task(self._ask(key))
+            self._asking[key] = task
+            task.add_done_callback(lambda _task: self._asking.pop(key, None))
+        return await asyncio.shield(task)
+
+    async def _ask(self, key: tuple[User, AccessQuestion]) -> AccessDecision:
+        user, question = key
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                decision = await self._reviewer.review_access(user, question)
+        except TimeoutError:
+            return AccessDecision(False, f"the cluster did not answer the access review within {PATIENCE_S:g}s")
+        except Forbidden as error:
+            return AccessDecision(False, error.detail)
+        if len(self._kept) >= _CACHE_LIMIT:
+            self._kept.clear()
+        self._kept[key] = _Kept(decision, self._clock.monotonic_s() + DECISION_STANDS_S)
+        return decision
+
+
+def is_open_path(path: str) -> bool:
+    """Return whether *path* is answered to everyone: the probes' paths."""
+    return path in _OPEN_PATHS
+
+
+def build_metric_question(method: str, namespace: str, metric: str) -> AccessQuestion:
+    """Return what a request for a metric asks: a GET that names no object is a `list`."""
+    verb = "list" if method in {"GET", "HEAD"} else _VERBS.get(method, method.lower())
+    return AccessQuestion(verb=verb, group=GROUP, version=VERSION, resource=metric, namespace=namespace)
+
+
+def build_path_question(scope: Scope) -> AccessQuestion:
+    """Return what a request for anything else asks."""
+    return AccessQuestion(verb=scope["method"].lower(), path=scope["path"])
+
+
+def describe_denial(user: User, question: AccessQuestion) -> str:
+    """Return the sentence of the generic API server."""
+    if question.path:
+        return f'User "{user.name}" cannot {question.verb} path "{question.path}"'
+    return (
+        f'User "{user.name}" cannot {question.verb} resource "{question.resource}" '
+        f'in API group "{question.group}" in the namespace "{question.namespace}"'
+    )
