@@ -12,8 +12,8 @@ from urllib.parse import unquote
 from starlette.types import Scope
 
 from adapter.clock import Clock
+from adapter.domain.identity import AuthenticationSettings, User
 from adapter.errors import Unauthenticated
-from adapter.server.identity import AuthenticationSettings, User
 from adapter.server.trust import ClientCa, find_common_name, find_organizations
 
 PEER_CERTIFICATE = "peer_certificate"

@@ -10,8 +10,8 @@ from typing import Protocol
 from starlette.types import Scope
 
 from adapter.clock import Clock
+from adapter.domain.identity import AccessDecision, AccessQuestion, User
 from adapter.errors import Forbidden
-from adapter.server.identity import AccessDecision, AccessQuestion, User
 from adapter.server.wire import GROUP, VERSION
 
 DECISION_STANDS_S = 10.0
