@@ -135,6 +135,8 @@ class Cluster:
         except Exception as error:
             raise Forbidden(action="", detail=f"the cluster cannot review the access: {_brief(error)}") from error
         status = answer.status
+        if status is None:
+            return AccessDecision(is_allowed=False, reason="the cluster's answer has no status")
         return AccessDecision(
             bool(status.allowed) and not status.denied, status.reason or status.evaluation_error or ""
         )
