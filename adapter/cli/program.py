@@ -1,20 +1,55 @@
 """The command line as a whole."""
 
+import inspect
+from collections.abc import Callable
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import typer
+from typer.core import TyperGroup
 
+from adapter.cli.check import check
+from adapter.cli.explain import explain
+from adapter.cli.get import get
+from adapter.cli.schema import schema
 from adapter.cli.serve import serve
+
+INTERRUPTED: Final = 130
+"""The exit code after Ctrl-C, as shells have it: 128 and the signal's number."""
+
+_KEPT_AS_TYPED: Final = "\b"
+"""Before a paragraph of help: its lines are not joined (click)."""
+
+
+class _Commands(TyperGroup):
+    """Ends quietly when a person presses Ctrl-C."""
+
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - typer's own signature
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise typer.Exit(INTERRUPTED) from None
+
 
 app = typer.Typer(
     name="depthgauge",
     help="A Kubernetes external-metrics adapter that answers with the real number, or says why it does not.",
+    cls=_Commands,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
 )
-app.command()(serve)
+
+
+def format_help(command: Callable[..., None]) -> str:
+    """Return the help of *command*: its docstring, in which indented blocks such as examples keep their lines."""
+    paragraphs = (inspect.getdoc(command) or "").split("\n\n")
+    return "\n\n".join(f"{_KEPT_AS_TYPED}\n{text}" if "\n  " in text else text for text in paragraphs)
+
+
+for _command in (serve, check, get, explain, schema):
+    app.command(help=format_help(_command))(_command)
 
 
 def _print_version(is_asked: bool) -> None:  # noqa: FBT001 - typer's callback
@@ -23,12 +58,13 @@ def _print_version(is_asked: bool) -> None:  # noqa: FBT001 - typer's callback
         raise typer.Exit
 
 
+_VersionOption = Annotated[
+    bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+]
+
+
 @app.callback()
-def _root(
-    show_version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
-    ] = False,  # noqa: FBT002 - typer's option
-) -> None:
+def _root(show_version: _VersionOption = False) -> None:  # noqa: FBT002 - typer's option
     pass
 
 

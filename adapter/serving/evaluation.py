@@ -7,6 +7,7 @@ from adapter.domain.rules import Rule
 from adapter.domain.samples import QueryResult
 from adapter.errors import format_labels
 from adapter.serving.breaker import Breaker
+from adapter.serving.notes import note_result_checks
 from adapter.serving.trace import Trace
 
 
@@ -43,6 +44,7 @@ async def evaluate_rule(rule: Rule, promql: str, occasion: Occasion) -> Evaluati
     result = await occasion.breaker.query(promql, time_s=occasion.tick_s, rule=rule.name)
     if occasion.trace is not None:
         occasion.note("raw", describe_result(result))
+        note_result_checks(occasion.trace, result, rule)
     return Evaluation(promql=promql, tick_s=occasion.tick_s, result=check_result(result, rule))
 
 

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 from adapter.domain.answers import Answer
 from adapter.domain.rules import Configuration, Rule
+from adapter.domain.samples import QueryResult
 from adapter.domain.selection import map_selection
 from adapter.domain.selectors import Selector, parse_selector
 from adapter.serving.breaker import Breaker
-from adapter.serving.evaluation import Occasion
+from adapter.serving.evaluation import Occasion, evaluate_rule
+from adapter.serving.notes import note_rule, note_tick
 from adapter.serving.pushdown import PushdownEvaluator
 from adapter.serving.snapshot import SnapshotEvaluator
 from adapter.serving.ticks import TickGrid
@@ -49,15 +51,25 @@ class Provider:
         Raises: every MetricError but MethodNotAllowed.
         """
         rule = self.configuration.get_rule(question.metric)
+        if trace:
+            note_rule(trace, rule)
         selector = self._parse(question.selector)
         selection = map_selection(selector, question.selector, rule=rule, namespace=question.namespace)
         tick_s = self._grid.current_s()
         if trace:
-            _note_start(trace, rule, tick_s)
+            note_tick(trace, tick_s, self.configuration.resolution_s)
         evaluator = self._pushdowns if rule.query.has_matchers else self._snapshots
         return await evaluator.fetch(
             rule, selection, Occasion(question.namespace, tick_s, self._breakers[rule.backend], trace)
         )
+
+    async def fetch_whole(self, rule: Rule, *, namespace: str) -> QueryResult:
+        """Return the whole result of *rule* at this tick, for *namespace* and no selector; for `check --live`.
+
+        Raises: every MetricError of a backend, Partial, TooManySeries.
+        """
+        occasion = Occasion(namespace, self._grid.current_s(), self._breakers[rule.backend])
+        return (await evaluate_rule(rule, rule.query.render(namespace=namespace), occasion)).result
 
     async def aclose(self) -> None:
         """Cancel what is still being evaluated."""
@@ -73,9 +85,3 @@ class Provider:
                 self._selectors.clear()
             self._selectors[text] = selector
         return selector
-
-
-def _note_start(trace: Trace, rule: Rule, tick_s: float) -> None:
-    trace.note("rule", f"{rule.name} ({rule.origin}), backend {rule.backend}")
-    trace.note("evaluation", "pushdown" if rule.query.has_matchers else "snapshot")
-    trace.note("tick", f"{tick_s:.3f}")

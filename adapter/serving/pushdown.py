@@ -9,6 +9,7 @@ from adapter.domain.rules import Rule
 from adapter.domain.selection import Selection, check_labels_are_names
 from adapter.errors import MetricError, NoMatch, NoSamples
 from adapter.serving.evaluation import Occasion, evaluate_rule
+from adapter.serving.notes import note_item_checks
 from adapter.serving.ticks import TickCache
 
 _TICKS_OF_COUNTS = 16
@@ -38,6 +39,8 @@ class PushdownEvaluator:
         async def evaluate() -> Answer:
             evaluation = await evaluate_rule(rule, promql, occasion)
             if evaluation.result.samples:
+                if occasion.trace is not None:
+                    note_item_checks(occasion.trace, evaluation.result.samples, rule)
                 return build_answer(evaluation.result.samples, rule)
             if not matchers:
                 raise NoSamples
@@ -64,6 +67,7 @@ class PushdownEvaluator:
         """Return how many series the rule has without anybody's selectors; raises what a backend raises."""
         if rule.shape.result_type == "scalar":
             return 0  # it has no series to count
+        occasion.note("probe", "nothing came back: are there any series without the request's selectors?")
         # The line break ends a comment that the query may end with.
         promql = f"count(\n{rule.query.render(namespace=occasion.namespace)}\n)"
 

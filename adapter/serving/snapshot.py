@@ -7,8 +7,9 @@ from adapter.domain.guards import build_answer
 from adapter.domain.rules import Rule
 from adapter.domain.samples import Sample
 from adapter.domain.selection import Selection, select_samples
-from adapter.errors import MetricError, NoSamples
+from adapter.errors import MetricError, NoMatch, NoSamples
 from adapter.serving.evaluation import Evaluation, Occasion, evaluate_rule
+from adapter.serving.notes import note_item_checks, note_label_values
 from adapter.serving.ticks import TickCache
 from adapter.serving.trace import Trace
 
@@ -52,9 +53,15 @@ class Snapshot:
         samples = self._evaluation.result.samples
         if not samples:
             raise NoSamples
-        chosen = select_samples(samples, selection, mapped=self._rule.labels.values())
+        try:
+            chosen = select_samples(samples, selection, mapped=self._rule.labels.values())
+        except NoMatch:
+            if trace:
+                note_label_values(trace, samples, selection)
+            raise
         if trace:
             trace.note("selection", f"{selection.describe() or 'everything'}: {len(chosen)} of {len(samples)} series")
+            note_item_checks(trace, chosen, self._rule)
         return chosen
 
 

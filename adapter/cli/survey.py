@@ -1,0 +1,163 @@
+"""Ask the backends for every rule once, as `check --live` does, and hold what came back against the rule."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import groupby
+from typing import Final
+
+from adapter.clock import Clock, SystemClock
+from adapter.domain.guards import build_answer
+from adapter.domain.lint import Finding, Level
+from adapter.domain.rules import Configuration, Rule
+from adapter.domain.samples import QueryResult, Sample
+from adapter.errors import MetricError, NoSamples, Reason, clip_text
+from adapter.serving.provider import Provider
+from adapter.wiring import Factory
+
+_OF_BACKEND: Final = frozenset({Reason.BACKEND_UNAVAILABLE, Reason.BACKEND_REFUSED, Reason.DEADLINE_EXCEEDED})
+_OF_THE_MOMENT: Final = frozenset({Reason.NO_SAMPLES, Reason.NOT_FINITE, Reason.NEGATIVE, Reason.NOT_REPRESENTABLE})
+_LABELS_SHOWN: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """What the backend answered for one rule: a result or an *error*, after *duration_s* seconds.
+
+    *skipped* says why it was not asked. *series*, *lowest*, *highest* (Prometheus' own texts) and *labels* describe the
+    result as a whole, before any request's selector.
+    """
+
+    rule: Rule
+    error: MetricError | None = None
+    duration_s: float = 0.0
+    series: int = 0
+    lowest: str = ""
+    highest: str = ""
+    labels: Sequence[str] = ()
+    skipped: str = ""
+
+    @property
+    def is_answered(self) -> bool:
+        """Return whether the backend gave a result, if only an empty one."""
+        return not self.skipped and (self.error is None or self.error.reason in _OF_THE_MOMENT)
+
+    def describe(self) -> str:
+        """Return the sighting in one line."""
+        if self.skipped:
+            return f"not asked: {self.skipped}"
+        took = f"{self.duration_s * 1000:.0f} ms"
+        if not self.is_answered:
+            return f"no result, {took}"
+        parts = [f"{self.series} of at most {self.rule.guards.max_series} series"]
+        if self.lowest:
+            parts.append(f"value {self.lowest}" if self.lowest == self.highest else f"{self.lowest} to {self.highest}")
+        if self.series:
+            more = ", ..." if len(self.labels) > _LABELS_SHOWN else ""
+            parts.append("labels " + (", ".join(self.labels[:_LABELS_SHOWN]) or "none") + more)
+        return "; ".join([*parts, took])
+
+
+def survey_rules(
+    configuration: Configuration,
+    *,
+    namespace: str | None,
+    on_seen: Callable[[], None] = lambda: None,
+    clock: Clock | None = None,
+) -> tuple[Sighting, ...]:
+    """Return a sighting of every rule, in their order; *on_seen* is called after each.
+
+    Rules whose query names the request's namespace are asked for *namespace*, or skipped without one. No backend is
+    asked more at once than its maxConcurrency.
+    """
+    return asyncio.run(_survey(configuration, namespace, on_seen, clock or SystemClock()))
+
+
+async def _survey(
+    configuration: Configuration, namespace: str | None, on_seen: Callable[[], None], clock: Clock
+) -> tuple[Sighting, ...]:
+    generation = Factory(clock).build_generation(configuration)
+    places = {name: asyncio.Semaphore(it.max_concurrency) for name, it in configuration.backends.items()}
+
+    async def visit(rule: Rule) -> Sighting:
+        async with places[rule.backend]:
+            sighting = await _look(generation.provider, rule, namespace, clock)
+        on_seen()
+        return sighting
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            visits = [group.create_task(visit(rule)) for rule in configuration.rules.values()]
+    finally:
+        await generation.aclose()
+    return tuple(visit.result() for visit in visits)
+
+
+async def _look(provider: Provider, rule: Rule, namespace: str | None, clock: Clock) -> Sighting:
+    if rule.query.has_namespace and namespace is None:
+        return Sighting(rule, skipped="the query names the request's namespace; give one with --namespace")
+    started_s = clock.monotonic_s()
+    try:
+        result = await provider.fetch_whole(rule, namespace=namespace or "")
+    except MetricError as error:
+        return Sighting(rule, error=error, duration_s=clock.monotonic_s() - started_s)
+    return describe_result(rule, result, duration_s=clock.monotonic_s() - started_s)
+
+
+def describe_result(rule: Rule, result: QueryResult, *, duration_s: float) -> Sighting:
+    """Return the sighting of a *result*; its error is NoSamples, or that of the first sample which cannot be served."""
+    errors = (error for sample in result.samples if (error := _find_error(sample, rule)) is not None)
+    finite = sorted((sample.value for sample in result.samples if _is_finite(sample.value)), key=Decimal)
+    return Sighting(
+        rule,
+        error=next(errors, None) if result.samples else NoSamples(),
+        duration_s=duration_s,
+        series=len(result.samples),
+        lowest=finite[0] if finite else "",
+        highest=finite[-1] if finite else "",
+        labels=tuple(sorted({label for sample in result.samples for label in sample.labels})),
+    )
+
+
+def _find_error(sample: Sample, rule: Rule) -> MetricError | None:
+    try:
+        build_answer((sample,), rule)
+    except MetricError as error:
+        return error
+    return None
+
+
+def _is_finite(text: str) -> bool:
+    try:
+        return Decimal(text).is_finite()
+    except ArithmeticError:
+        return False
+
+
+def judge_sightings(sightings: Iterable[Sighting]) -> tuple[tuple[Finding, ...], Mapping[str, Sequence[Finding]]]:
+    """Return the findings on backends, and those on single rules by the rule's name.
+
+    What several rules of a backend failed with alike is told once, of the backend. An empty result or a value that
+    cannot be served is a warning, because it may be another a minute later; every other failure is an error.
+    """
+    failed = [sighting for sighting in sightings if sighting.error is not None]
+    failed.sort(key=_find_cause)
+    of_backends: list[Finding] = []
+    of_rules: dict[str, list[Finding]] = {}
+    for (backend, reason, message), group in groupby(failed, key=_find_cause):
+        members = list(group)
+        level: Level = "warning" if reason in _OF_THE_MOMENT else "error"
+        if len(members) > 1 and reason in _OF_BACKEND:
+            told = f"{message} (told once, of {len(members)} metrics)"
+            of_backends.append(Finding(level, reason, told, f"backend {backend}"))
+            continue
+        for member in members:
+            found = Finding(level, reason, message, member.rule.name, member.rule.origin)
+            of_rules.setdefault(member.rule.name, []).append(found)
+    return tuple(of_backends), of_rules
+
+
+def _find_cause(sighting: Sighting) -> tuple[str, str, str]:
+    assert sighting.error is not None  # noqa: S101 - only failed ones are asked
+    return sighting.rule.backend, str(sighting.error.reason), clip_text(sighting.error.describe(), 400)
