@@ -10,17 +10,29 @@ import typer
 
 from adapter.cli.options import ConfigOption, Output, OutputOption
 
-    def check( config: ConfigOption, live: Annotated[bool, typer.Option("--live", help="Ask the backend of every
-    metric once.")] = False, # noqa: FBT002 namespace: Annotated[ str | None, typer.Option( "--namespace", "-n",
-    metavar="NAME", help="With --live: the namespace for queries with $namespace, which are left out otherwise.",
-    show_default=False, ), ] = None, strict: Annotated[bool, typer.Option("--strict", help="Let warnings fail the
-    check too.")] = False, # noqa: FBT002 output: OutputOption = Output.TEXT, ) -> None: """Check a configuration,
-    and its queries.
 
-    Problems keep a configuration from being used; findings are queries that cannot be answered, or that would
-    mislead the HPA. Every line of the report names the file and line, the metric, what is wrong and what to do.
-    --live adds what the backend says now: the series and how many are allowed, the range of the values, the labels,
-    the duration; or the Reason why there is none.
+def check(
+    config: ConfigOption,
+    live: Annotated[bool, typer.Option("--live", help="Ask the backend of every metric once.")] = False,  # noqa: FBT002
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--namespace",
+            "-n",
+            metavar="NAME",
+            help="With --live: the namespace for queries with $namespace, which are left out otherwise.",
+            show_default=False,
+        ),
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Let warnings fail the check too.")] = False,  # noqa: FBT002
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Check a configuration, and its queries.
+
+    Problems keep a configuration from being used; findings are queries that cannot be answered, or that would mislead
+    the HPA. Every line of the report names the file and line, the metric, what is wrong and what to do. --live adds
+    what the backend says now: the series and how many are allowed, the range of the values, the labels, the duration;
+    or the Reason why there is none.
 
     Examples:
       depthgauge check --config depthgauge.yaml
