@@ -4,15 +4,19 @@ import asyncio
 import functools
 import gc
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal
 
 from adapter.domain.promql import parse_shape, parse_template
-from adapter.domain.rules import Rule
+from adapter.domain.rules import Configuration, Rule
 from adapter.domain.samples import QueryResult, Sample
 from adapter.errors import DeadlineExceeded
+from adapter.serving.breaker import Breaker
+from adapter.serving.provider import Provider, Question
+from adapter.serving.ticks import TickGrid
 
 NOW_S = 1_700_000_000.0
 
@@ -181,3 +185,46 @@ def asynchronous(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[...
         assert not complaints, complaints
 
     return synchronous
+
+
+class Desk:
+    """A provider over a scripted backend, asked as a request would ask, at an instant that is moved by hand."""
+
+    def __init__(self, backend: ScriptedBackend, *rules: Rule) -> None:
+        self.backend = backend
+        self.clock = ManualClock()
+        self._breaker = Breaker(backend, self.clock, timeout_s=5.0, places=16)
+        self.provider = Provider(
+            Configuration(backends={}, rules={each.name.lower(): each for each in rules}),
+            breakers={"default": self._breaker},
+            grid=TickGrid(self.clock, 5.0),
+        )
+
+    async def ask(self, selector: str = "", *, metric: str = "depth", namespace: str = "app") -> list[str]:
+        """Return the values of the items."""
+        answer = await self.provider.fetch(Question(namespace, metric, selector))
+        return [str(item.quantity) for item in answer.items]
+
+    @property
+    def queries(self) -> list[str]:
+        """Return what the backend was asked."""
+        return [asked.promql for asked in self.backend.asked]
+
+    def next_tick(self) -> None:
+        """Move the clock by one resolution."""
+        self.clock.advance(5.0)
+
+    async def aclose(self) -> None:
+        """Close provider and breaker."""
+        await self.provider.aclose()
+        await self._breaker.aclose()
+
+
+@asynccontextmanager
+async def desk(backend: ScriptedBackend, *rules: Rule) -> AsyncIterator[Desk]:
+    """Provide a Desk and close it."""
+    stage = Desk(backend, *rules)
+    try:
+        yield stage
+    finally:
+        await stage.aclose()
