@@ -65,7 +65,9 @@ def parse_quantity(text: str) -> Decimal:
 
 def build_metric_url(adapter_url: str, metric: str, *, selector: str = "", namespace: str = "default") -> str:
     """Return the address at which the HPA would ask for *metric*."""
-    path = f"{EXTERNAL_METRICS}/namespaces/{urllib.parse.quote(namespace)}/{urllib.parse.quote(metric)}"
+    path = (
+        f"{EXTERNAL_METRICS}/namespaces/{urllib.parse.quote(namespace, safe='')}/{urllib.parse.quote(metric, safe='')}"
+    )
     query = "?" + urllib.parse.urlencode({"labelSelector": selector}) if selector else ""
     return adapter_url + path + query
 

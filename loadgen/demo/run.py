@@ -95,6 +95,8 @@ def run_demo(options: Options, screen: Screen, *, afterwards: Callable[[Chain, O
             _run(options, screen, outcome, afterwards)
     except KeyboardInterrupt:
         outcome.interrupted = len(outcome.verdicts) < len(options.plan.phases)
+        if outcome.interrupted:
+            screen.report(f"interrupted: {len(outcome.verdicts)} of {len(options.plan.phases)} phases were over")
     except (PartUnavailable, ServerFailed, NoFirstNumber) as exc:
         outcome.failure = str(exc)
         screen.report(f"error: {exc}")

@@ -1,5 +1,6 @@
 """The live view, and the plain lines that stand in for it where there is no terminal; pure."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,8 @@ from loadgen.demo.plan import PhaseName, Plan
 from loadgen.records import ChainSample, Look
 
 BARS = "▁▂▃▄▅▆▇█"
-SPARKLINE_COLUMNS = 60
+CROSS = "×"  # noqa: RUF001  # a sign that fits between the bars
+CURVE_COLUMNS = 60
 
 WHAT_HAPPENS = {
     PhaseName.RISING: "more messages come than are finished",
@@ -41,13 +43,18 @@ class Progress:
     verdicts: Sequence[Verdict]
 
 
-def build_sparkline(values: Sequence[float], *, columns: int = SPARKLINE_COLUMNS) -> str:
-    """Return the newest *values* as bars, one a character, the largest of them filling its line."""
-    shown = values[-columns:]
-    top = max(shown, default=0)
-    if top <= 0:
-        return BARS[0] * len(shown)
-    return "".join(BARS[min(len(BARS) - 1, int(value / top * len(BARS)))] for value in shown)
+def build_curve(points: Sequence[tuple[float, float | None]], *, total_s: float, top: float) -> str:
+    """Return a curve of one line: time from 0 to *total_s* over at most 60 characters, values from 0 to *top*.
+
+    *points* are (elapsed_s, value), oldest first; the last one within a character's time counts. A value of None is a
+    cross, a time without a point is blank.
+    """
+    column_s = max(1.0, math.ceil(total_s / CURVE_COLUMNS))
+    columns = [" "] * math.ceil(total_s / column_s)
+    for elapsed_s, value in points:
+        bar = CROSS if value is None else BARS[max(0, min(len(BARS) - 1, int(value / (top or 1) * len(BARS))))]
+        columns[min(len(columns) - 1, int(elapsed_s / column_s))] = bar
+    return "".join(columns).rstrip()
 
 
 def build_view(progress: Progress, plan: Plan) -> RenderableType:
@@ -63,9 +70,8 @@ def build_view(progress: Progress, plan: Plan) -> RenderableType:
     lines: list[RenderableType] = [
         title,
         Text(WHAT_HAPPENS[progress.phase], style="dim"),
-        Text(),
         _build_hops(sample, plan),
-        Text.assemble(("depth ", "dim"), (build_sparkline([s.depth for s in progress.samples]), "cyan")),
+        *_build_curves(progress.samples, plan),
     ]
     lines += [Text.assemble(("asked ", "dim"), line) for line in _describe_mistyped(sample)]
     lines += [_build_outcome(verdict) for verdict in progress.verdicts]
@@ -87,12 +93,12 @@ def build_plain_verdict(verdict: Verdict) -> str:
 
 
 def _build_hops(sample: ChainSample, plan: Plan) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=True)
     table.add_column("hop", width=10)
     table.add_column("number", justify="right", width=6)
     table.add_column("lag", justify="right", width=6)
-    table.add_column("", max_width=90, overflow="fold")
-    table.add_row("queue", str(sample.depth), "", Text("messages that wait, the truth", style="dim"))
+    table.add_column("", ratio=1, overflow="fold")
+    table.add_row("queue", str(sample.depth), "", Text("messages that wait: the truth", style="dim"))
     for name, look, about in (
         ("exporter", sample.exporter, "asks the queue at every scrape"),
         ("Prometheus", sample.prometheus, f"scrapes every {plan.scrape_interval_s:g} s"),
@@ -108,6 +114,21 @@ def _build_hops(sample: ChainSample, plan: Plan) -> Table:
             style = "bold yellow" if look.reading.is_explicit_error else "yellow"
             table.add_row(name, Text("none", style=style), "", Text(look.reading.describe(), style=style))
     return table
+
+
+def _build_curves(samples: Sequence[ChainSample], plan: Plan) -> list[Text]:
+    top = max(sample.depth for sample in samples)
+    held = build_curve([(s.elapsed_s, s.depth) for s in samples], total_s=plan.total_s, top=top)
+    numbers = [
+        (s.elapsed_s, None if s.adapter.reading.value is None else float(s.adapter.reading.value)) for s in samples
+    ]
+    said = Text(build_curve(numbers, total_s=plan.total_s, top=top), style="green")
+    said.highlight_regex(f"{CROSS}+", "bold yellow")
+    return [
+        Text.assemble(("queue    ", "dim"), (held, "cyan")),
+        Text.assemble(("adapter  ", "dim"), said),
+        Text(f"{CROSS} an error in place of a number; lag: how long ago the queue last held that number", style="dim"),
+    ]
 
 
 def _build_outcome(verdict: Verdict) -> Text:
