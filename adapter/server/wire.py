@@ -72,9 +72,11 @@ def _build_status(code: int, reason: str, message: str, details: Mapping[str, An
 
 
 def _limit_bytes(text: str) -> str:
-    encoded = text.encode()
+    """Return *text* on one line and in at most 1 KiB of UTF-8, the cut shown by an ellipsis."""
+    line = " ".join(text.split())
+    encoded = line.encode()
     if len(encoded) <= MESSAGE_LIMIT_BYTES:
-        return text
+        return line
     return encoded[: MESSAGE_LIMIT_BYTES - len("…".encode())].decode(errors="ignore") + "…"
 
 
