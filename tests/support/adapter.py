@@ -98,10 +98,10 @@ class AdapterServer(ServerProcess):
             assert time.monotonic() < deadline_s, f"last answer about {metric}: {reply.code} {reply.document}"
             time.sleep(0.05)
 
-    def wait_for_log(self, text: str, *, timeout_s: float = 40.0) -> None:
-        """Return once the log contains *text*."""
+    def wait_for_log(self, text: str, *, times: int = 1, timeout_s: float = 60.0) -> None:
+        """Return once the log contains *text* at least so many times."""
         deadline_s = time.monotonic() + timeout_s
-        while text not in self.read_log():
+        while self.read_log().count(text) < times:
             assert time.monotonic() < deadline_s, f"{text!r} is not in the log:\n{self.read_log()}"
             time.sleep(0.05)
 

@@ -16,7 +16,7 @@ import re
 import ssl
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
@@ -243,7 +243,7 @@ class FakePrometheus:
         self._port = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._writers: set[asyncio.StreamWriter] = set()
+        self._transports: set[asyncio.Transport] = set()
 
     def set(self, promql: str, *answers: Answer) -> None:
         """Answer *promql* with *answers*, one after the other; the last one stays."""
@@ -302,8 +302,12 @@ class FakePrometheus:
 
         async def serve() -> None:
             try:
-                server = await asyncio.start_server(
-                    self._serve_connection, "127.0.0.1", self._port, ssl=self._ssl_context, backlog=256
+                server = await asyncio.get_running_loop().create_server(
+                    lambda: _Protocol(self._serve_connection, self._transports),
+                    "127.0.0.1",
+                    self._port,
+                    ssl=self._ssl_context,
+                    backlog=256,
                 )
             except BaseException as exc:
                 failure.append(exc)
@@ -315,9 +319,15 @@ class FakePrometheus:
             self._stopping = asyncio.Event()
             listening.set()
             await self._stopping.wait()
+            # First no new connections, then an end to those there are, and only then close: asyncio leaks the socket of
+            # a connection that it was about to take up when the server was closed.
+            for listener in server.sockets:
+                self._loop.remove_reader(listener.fileno())
+            while self._transports or asyncio.all_tasks() != {asyncio.current_task()}:
+                for transport in tuple(self._transports):
+                    transport.abort()
+                await asyncio.sleep(0)
             server.close()
-            for writer in tuple(self._writers):
-                writer.transport.abort()
 
         def run() -> None:
             with asyncio.Runner() as runner:
@@ -360,7 +370,6 @@ class FakePrometheus:
         with self._lock:
             self._connections += 1
             connection = self._connections
-        self._writers.add(writer)
         try:
             while True:
                 request = await _read_request(reader, writer, connection)
@@ -372,7 +381,6 @@ class FakePrometheus:
         except (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError):
             return
         finally:
-            self._writers.discard(writer)
             writer.transport.abort()
 
     def _choose(self, request: Request) -> Answer:
@@ -460,6 +468,28 @@ class FakePrometheus:
         if answer.is_closed_after:
             writer.close()
         return not answer.is_closed_after
+
+
+class _Protocol(asyncio.StreamReaderProtocol):
+    """Keeps its transport in a set as long as the connection lasts."""
+
+    def __init__(self, serve: Callable[..., Coroutine[Any, Any, None]], transports: set[asyncio.Transport]) -> None:
+        super().__init__(asyncio.StreamReader(), serve)
+        self._kept: asyncio.Transport | None = None
+        self._transports = transports
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin to serve."""
+        assert isinstance(transport, asyncio.Transport)
+        self._kept = transport
+        self._transports.add(transport)
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End."""
+        if self._kept is not None:
+            self._transports.discard(self._kept)
+        super().connection_lost(exc)
 
 
 def _success(kind: str, result_at: Callable[[float], object], **members: object) -> Answer:
