@@ -100,6 +100,8 @@ class ServerProcess(ABC):
         self._request_headers = dict(request_headers or {})
         self._ssl_context = ssl_context
         self._port: int | None = None
+        self._is_first_start = True
+        self._is_launched = False
         self._process: subprocess.Popen[bytes] | None = None
         handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
         if ssl_context is not None:
@@ -139,6 +141,19 @@ class ServerProcess(ABC):
         """Whether its process is there, paused or not."""
         return self._process is not None and self._process.poll() is None
 
+    def launch(self) -> None:
+        """Start the process and return at once; `start()` then waits until it is ready. So several come up together.
+
+        Raises: ServerFailed when it is running already, or cannot be run.
+        """
+        if self.is_running:
+            raise self._failure("it is running already")
+        self._is_first_start = self._port is None
+        if self._is_first_start:
+            self._port = find_free_port()
+        self._launch()
+        self._is_launched = True
+
     def start(self) -> Self:
         """Start the server and return once it is ready.
 
@@ -146,28 +161,27 @@ class ServerProcess(ABC):
 
         Raises: ServerFailed when it ends, or is not ready within `ready_timeout_s`.
         """
-        if self.is_running:
-            raise self._failure("it is running already")
-        is_first_start = self._port is None
-        attempts_left = PORT_ATTEMPTS if is_first_start else 1
+        if not self._is_launched:
+            self.launch()
+        attempts_left = PORT_ATTEMPTS if self._is_first_start else 1
         while True:
             attempts_left -= 1
-            if is_first_start:
-                self._port = find_free_port()
-            self._launch()
             try:
                 self._await_ready()
             except ServerFailed as exc:
                 self.kill()
                 if attempts_left == 0 or "address already in use" not in exc.log_tail:
-                    if is_first_start:
+                    if self._is_first_start:
                         self._port = None
                     raise
             except BaseException:
                 self.kill()
                 raise
             else:
+                self._is_launched = False
                 return self
+            self._port = find_free_port()
+            self._launch()
 
     def stop(self) -> None:
         """Ask the server to end, insist after ten seconds. Nothing happens when it is not running."""
@@ -181,6 +195,7 @@ class ServerProcess(ABC):
 
     def kill(self) -> None:
         """End the server at once, paused or not, as a crash would."""
+        self._is_launched = False
         if self._process is not None:
             self._signal(signal.SIGKILL)
             self._process.wait()
