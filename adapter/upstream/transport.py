@@ -192,7 +192,7 @@ class Connections:
     def _hint_at_certificate(self, failure: MetricError, progress: Progress) -> MetricError:
         """Say more where a new TLS connection was closed after its handshake.
 
-        In TLS 1.3 a server refuses a missing client certificate only then, and its alert is lost when it closes at once.
+        In TLS 1.3 a server refuses a missing client certificate only then, and its alert is lost if it closes at once.
         """
         is_after_handshake = self._is_tls and progress.is_new_connection and progress.stage in _AFTER_HANDSHAKE
         if (
