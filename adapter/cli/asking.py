@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from adapter.cli.logs import silence_logs
 from adapter.cli.terminal import print_error
 from adapter.config.load import load_configuration
 from adapter.config.problems import ConfigurationError
@@ -32,6 +33,7 @@ def load_or_exit(path: Path) -> Configuration:
 
 def ask(configuration: Configuration, question: Question, trace: Trace | None = None) -> Document:
     """Return what the API would answer to *question* now, by *configuration*; the steps go into *trace*."""
+    silence_logs()
     return asyncio.run(_ask(configuration, question, trace))
 
 

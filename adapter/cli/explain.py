@@ -20,7 +20,7 @@ def explain(
     answer, what each check saw, what the selector picked; at the end the items, or the error and its Reason.
 
     Examples:
-      depthgauge explain queue_length -n shop -l queue=orders --config depthgauge.yaml
+      depthgauge explain queue_length -n shop -l queue=orders -c depthgauge.yaml
       depthgauge explain queue_length --config depthgauge.yaml -o json
 
     Exit codes:

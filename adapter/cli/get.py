@@ -30,7 +30,7 @@ def get(  # noqa: PLR0913, PLR0917 - one parameter for each option of the comman
     --server it goes to an adapter that runs somewhere.
 
     Examples:
-      depthgauge get queue_length -n shop -l queue=orders --config depthgauge.yaml
+      depthgauge get queue_length -n shop -l queue=orders -c depthgauge.yaml
       depthgauge get queue_length --server http://127.0.0.1:8080 -o json
       depthgauge get queue_length --config depthgauge.yaml -o value
 

@@ -20,3 +20,8 @@ def set_up_logs(level: int = logging.INFO) -> None:
     root.handlers = [handler]
     root.setLevel(logging.WARNING)
     logging.getLogger("adapter").setLevel(level)
+
+
+def silence_logs() -> None:
+    """Keep the adapter's log lines off a command's screen: its own answer says what happened."""
+    logging.getLogger("adapter").addHandler(logging.NullHandler())

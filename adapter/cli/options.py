@@ -38,7 +38,7 @@ def complete_metric(ctx: typer.Context, incomplete: str) -> list[str]:
         rules = load_configuration(Path(path)).configuration.rules
     except (ConfigurationError, OSError):
         return []
-    return sorted(rule.name for name, rule in rules.items() if name.startswith(incomplete.lower()))
+    return sorted(rule.name for rule in rules.values() if rule.name.startswith(incomplete))
 
 
 ConfigOption = Annotated[

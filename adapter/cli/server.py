@@ -6,7 +6,7 @@ import ipaddress
 import logging
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import typer
@@ -69,7 +69,7 @@ async def _run(path: Path, loaded: Loaded, listener: socket.socket) -> None:
         live.replace(factory.build_generation(reloaded.configuration))
         _log_loaded("config_reloaded", path, reloaded)
 
-    def on_failed(problems: tuple[Problem, ...]) -> None:
+    def on_failed(problems: Sequence[Problem]) -> None:
         _log.error("config_reload_failed path=%s problems=%d kept=last_good", path, len(problems))
 
     watcher = ConfigurationWatcher(path, on_loaded=on_loaded, on_failed=on_failed)

@@ -7,6 +7,7 @@ from decimal import Decimal
 from itertools import groupby
 from typing import Final
 
+from adapter.cli.logs import silence_logs
 from adapter.clock import Clock, SystemClock
 from adapter.domain.guards import build_answer
 from adapter.domain.lint import Finding, Level
@@ -48,8 +49,8 @@ class Sighting:
         if self.skipped:
             return f"not asked: {self.skipped}"
         took = f"{self.duration_s * 1000:.0f} ms"
-        if not self.is_answered:
-            return f"no result, {took}"
+        if self.error is not None and not self.is_answered:
+            return f"no result ({self.error.reason}); {took}"
         parts = [f"{self.series} of at most {self.rule.guards.max_series} series"]
         if self.lowest:
             parts.append(f"value {self.lowest}" if self.lowest == self.highest else f"{self.lowest} to {self.highest}")
@@ -71,6 +72,7 @@ def survey_rules(
     Rules whose query names the request's namespace are asked for *namespace*, or skipped without one. No backend is
     asked more at once than its maxConcurrency.
     """
+    silence_logs()
     return asyncio.run(_survey(configuration, namespace, on_seen, clock or SystemClock()))
 
 

@@ -372,6 +372,21 @@ def test_interrupt_ends_quietly(fake: FakePrometheus, config: Path) -> None:
     assert (process.returncode, out, err) == (130, b"", b"")
 
 
+def test_a_dead_backend_is_one_line_on_stderr(tmp_path: Path) -> None:
+    """What the adapter would log is not repeated on a command's screen."""
+    path = tmp_path / "depthgauge.yaml"
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        path.write_text(yaml.safe_dump({"prometheus": {"url": url}, "metrics": [{"name": "a", "query": "q"}]}))
+        command = [str(Path(sys.executable).parent / "depthgauge"), "get", "a", "--config", str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith('depthgauge: metric "a": backend unavailable: ')
+    assert line.endswith("(BackendUnavailable, 503)")
+
+
 def test_metric_names_complete_from_the_configuration(write_config: Callable[..., Path]) -> None:
     """The shell offers the configuration's metrics by their beginning, and nothing where it cannot be read."""
     path = write_config({"name": "queue_length", "query": "q"}, {"name": "other", "query": "q"})
