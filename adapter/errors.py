@@ -418,7 +418,7 @@ class DeadlineExceeded(MetricError):
     def describe(self) -> str:
         """Name the deadline."""
         detail = f": {clip_text(self.detail)}" if self.detail else ""
-        return f"no answer from the backend within {self.deadline_s:g}s{detail}"
+        return f"no answer from the backend within {round(self.deadline_s, 2):g}s{detail}"
 
 
 def _of_series(labels: Mapping[str, str]) -> str:

@@ -147,8 +147,9 @@ def judge_sightings(sightings: Iterable[Sighting]) -> tuple[tuple[Finding, ...],
     failed.sort(key=_find_cause)
     of_backends: list[Finding] = []
     of_rules: dict[str, list[Finding]] = {}
-    for (backend, reason, message), group in groupby(failed, key=_find_cause):
+    for (backend, reason, alike), group in groupby(failed, key=_find_cause):
         members = list(group)
+        message = alike or str(members[0].error)
         level: Level = "warning" if reason in _OF_THE_MOMENT else "error"
         if len(members) > 1 and reason in _OF_BACKEND:
             told = f"{message} (told once, of {len(members)} metrics)"
@@ -161,5 +162,8 @@ def judge_sightings(sightings: Iterable[Sighting]) -> tuple[tuple[Finding, ...],
 
 
 def _find_cause(sighting: Sighting) -> tuple[str, str, str]:
+    """Return what makes failures alike: the backend, the Reason and the message (but not how long each one waited)."""
     assert sighting.error is not None  # noqa: S101 - only failed ones are asked
-    return sighting.rule.backend, str(sighting.error.reason), clip_text(sighting.error.describe(), 400)
+    reason = sighting.error.reason
+    message = "" if reason is Reason.DEADLINE_EXCEEDED else clip_text(sighting.error.describe(), 400)
+    return sighting.rule.backend, str(reason), message
