@@ -126,11 +126,11 @@ def test_three_ways_of_not_found_read_differently() -> None:
     assert len(messages) == 3
 
 
-@given(st.text(min_size=1, max_size=400), st.integers(1, 30), st.text(max_size=300))
+@given(st.text(min_size=1, max_size=30), st.sampled_from([1, 9, 300]), st.text(max_size=10))
 def test_message_is_bounded_in_bytes_whatever_others_wrote(text: str, times: int, metric: str) -> None:
     """At most 1 KiB of UTF-8, cut between characters, on one line."""
     for error in build_errors(text * times):
-        status = build_error_status(error, metric)
+        status = build_error_status(error, metric * times)
         encoded = status["message"].encode()
         assert len(encoded) <= MESSAGE_LIMIT_BYTES
         assert "\n" not in status["message"]
