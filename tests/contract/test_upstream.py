@@ -518,7 +518,8 @@ def fail_idna(*_args: Any, **_kwargs: Any) -> Any:
 def test_unresolved_name_says_so(monkeypatch: pytest.MonkeyPatch, resolve: Callable[..., Any], detail: str) -> None:
     """A name that cannot be resolved is a connection failure that names it."""
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
-    with Asker(BackendSettings(name="b", url="http://prometheus.example.org:9090")) as asker:
+    settings = BackendSettings(name="b", url="http://prometheus.example.org:9090")
+    with Asker(settings, loop_factory=asyncio.SelectorEventLoop) as asker:  # uvloop does not ask Python's socket module
         caught = catch(asker)
 
     assert isinstance(caught, BackendUnavailable)

@@ -1,8 +1,13 @@
-"""Asks a backend from a synchronous test: one client, one event loop, both closed at the end."""
+"""Asks a backend from a synchronous test: one client, one event loop, both closed at the end.
+
+The loop is uvloop's, as the product's is.
+"""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Self, TypeVar
+
+import uvloop
 
 from adapter.clock import Clock
 from adapter.domain.backends import BackendSettings
@@ -16,8 +21,14 @@ Result = TypeVar("Result")
 class Asker:
     """A `PrometheusBackend` in a loop of its own; a context manager."""
 
-    def __init__(self, settings: BackendSettings, *, clock: Clock | None = None) -> None:
-        self._runner = asyncio.Runner()
+    def __init__(
+        self,
+        settings: BackendSettings,
+        *,
+        clock: Clock | None = None,
+        loop_factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop,
+    ) -> None:
+        self._runner = asyncio.Runner(loop_factory=loop_factory)
         self.backend = PrometheusBackend(settings, clock=clock)
 
     def query(self, promql: str = "q", *, time_s: float = NOW_S, timeout_s: float = 5.0) -> QueryResult:

@@ -330,7 +330,7 @@ class FakePrometheus:
             server.close()
 
         def run() -> None:
-            with asyncio.Runner() as runner:
+            with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
                 runner.get_loop().set_exception_handler(lambda _loop, _context: None)
                 runner.run(serve())
 
