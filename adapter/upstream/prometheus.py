@@ -92,11 +92,12 @@ class PrometheusBackend:
             if not 200 <= answer.status < 300:
                 raise await self._read_error(answer, authorization, timeout_s)
             body = await _read_result(answer)
-        if len(body) <= DECODED_INLINE_BYTES:
-            return decode_answer(body, timeout_s=timeout_s)
-        progress.stage = "while the answer was decoded"
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._decoders, lambda: decode_answer(body, timeout_s=timeout_s))
+            # Still within: a close waits for the decoding too.
+            if len(body) <= DECODED_INLINE_BYTES:
+                return decode_answer(body, timeout_s=timeout_s)
+            progress.stage = "while the answer was decoded"
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._decoders, lambda: decode_answer(body, timeout_s=timeout_s))
 
     async def _read_error(self, answer: Answer, authorization: Authorization, timeout_s: float) -> MetricError:
         body = await read_beginning(

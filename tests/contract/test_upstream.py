@@ -567,6 +567,21 @@ def test_closing_lets_queries_under_way_finish(fake: FakePrometheus) -> None:
         assert isinstance(catch(asker), BackendUnavailable)
 
 
+def test_closing_lets_an_answer_be_decoded(fake: FakePrometheus) -> None:
+    """A large answer whose decoding is under way when the backend is closed still reaches its caller."""
+    body, number = build_large(1024 * 1024)
+    fake.set("large", Answer(body=body))
+    with Asker(BackendSettings(name="b", url=fake.url)) as asker:
+
+        async def close_meanwhile() -> QueryResult:
+            asked = asyncio.create_task(asker.backend.query("large", time_s=NOW_S, timeout_s=30))
+            await asyncio.to_thread(fake.wait_for_requests, 1)
+            await asker.backend.aclose()
+            return await asked
+
+        assert len(asker.run(close_meanwhile()).samples) == number
+
+
 def test_settings_without_scheme_of_lower_case_reach_the_server(fake: FakePrometheus) -> None:
     """A scheme in capitals is the same scheme."""
     with Asker(BackendSettings(name="b", url=fake.url.replace("http", "HTTP"))) as asker:
