@@ -58,7 +58,8 @@ class Segment:
             return 0.0
         # The root of count(x) = count, in the form that loses no digits for slopes near zero.
         root = math.sqrt(max(0.0, self.start_per_s**2 + 2 * self._slope * count))
-        return min(self.duration_s, 2 * count / (self.start_per_s + root))
+        divisor = self.start_per_s + root
+        return min(self.duration_s, 2 * count / divisor) if divisor else 0.0
 
     @property
     def _slope(self) -> float:
@@ -91,11 +92,12 @@ class Profile:
 
     def find_time_s(self, count: float) -> float | None:
         """Return when *count* arrivals are due, or None if that many never are."""
-        begin_s = 0.0
+        begin_s = due = 0.0
         for segment in self.segments:
-            if count <= segment.total:
-                return begin_s + segment.time_s(count)
-            count -= segment.total
+            # Added up as in `count`, so that the very last arrival is not lost to rounding.
+            if count <= due + segment.total:
+                return begin_s + segment.time_s(count - due)
+            due += segment.total
             begin_s += segment.duration_s
         return None
 

@@ -49,6 +49,17 @@ def test_profile_gives_count_and_rate_by_hand(
     assert profile.rate_per_s(elapsed_s) == pytest.approx(rate_per_s)
 
 
+def test_profile_keeps_its_last_arrival_whatever_the_rounding() -> None:
+    """The sum of all segments is reached, also where adding and subtracting them round differently."""
+    profile = Profile((Segment(1.0, 0.0, 1.0), Segment(21.3300753151103, 0.0, 3.0)))
+    assert profile.find_time_s(profile.count(math.inf)) == pytest.approx(22.3300753151103)
+
+
+def test_profile_finds_a_time_for_the_least_count_of_a_rate_that_begins_at_zero() -> None:
+    """A count that underflows is due at once, and no division by zero."""
+    assert ramp(0, 0.05, 1).find_time_s(5e-324) == 0.0
+
+
 def test_profile_never_reaches_a_count_beyond_its_end() -> None:
     """Asking for one arrival too many finds no time, and not a wrong one."""
     assert constant(5, 2).find_time_s(10) == pytest.approx(2)
