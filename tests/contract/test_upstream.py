@@ -314,9 +314,13 @@ def test_b8_deadline_covers_a_server_that_never_finishes_the_handshake() -> None
 
 @pytest.mark.parametrize("timeout_s", [0.0, -1.0])
 def test_b8_deadline_that_has_passed_asks_nothing(fake: FakePrometheus, asker: Asker, timeout_s: float) -> None:
-    """Without time left nothing is sent, least of all a negative timeout."""
-    assert isinstance(catch(asker, timeout_s=timeout_s), DeadlineExceeded)
-    assert not fake.requests
+    """Without time left nothing is sent, least of all a negative timeout, also where a connection stands ready."""
+    asker.query()
+    caught = catch(asker, "late", timeout_s=timeout_s)
+    asker.query()
+
+    assert isinstance(caught, DeadlineExceeded)
+    assert [(request.query, request.connection) for request in fake.requests] == [("q", 1)] * 2
 
 
 def test_caller_that_gives_up_closes_the_connection(fake: FakePrometheus, asker: Asker) -> None:
