@@ -72,7 +72,7 @@ async def _run(path: Path, loaded: Loaded, listener: socket.socket) -> None:
     def on_failed(problems: Sequence[Problem]) -> None:
         _log.error("config_reload_failed path=%s problems=%d kept=last_good", path, len(problems))
 
-    watcher = ConfigurationWatcher(path, on_loaded=on_loaded, on_failed=on_failed)
+    watcher = ConfigurationWatcher(path, on_loaded=on_loaded, on_failed=on_failed, fingerprint=loaded.fingerprint)
     watching = asyncio.create_task(watcher.run())
     app = Application(live, lambda: [rule.name for rule in live.configuration.rules.values()])
     server = _Server(

@@ -7,16 +7,18 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
+from adapter.config.backends import DEFAULT_BACKEND, read_backend
 from adapter.config.durations import parse_duration_s
 from adapter.config.fields import BackendName, Resolution
+from adapter.config.places import Place
 from adapter.config.positions import Document, parse_document
-from adapter.config.problems import ConfigurationError, KeyPath, Kind, Note, Problem, quote_value
+from adapter.config.problems import ConfigurationError, KeyPath, Kind, Note, Problem, find_nearest
 from adapter.config.prometheus_adapter import convert_external_rule, list_ignored
-from adapter.config.schema import BackendKeys, ExternalRuleKeys, FileKeys, MetricKeys, NamespaceLabelKeys, TlsKeys
+from adapter.config.schema import ExternalRuleKeys, FileKeys, MetricKeys, NamespaceLabelKeys
 from adapter.config.sources import Sources, read_sources
 from adapter.config.unserved import find_unserved
 from adapter.config.validation import build_unknown_key, list_known_keys, validate_piece
-from adapter.domain.backends import BackendSettings, BasicAuth, TlsSettings
+from adapter.domain.backends import BackendSettings
 from adapter.domain.promql import parse_shape, parse_template
 from adapter.domain.rules import (
     AnyNamespace,
@@ -28,15 +30,13 @@ from adapter.domain.rules import (
     Rule,
 )
 
-DEFAULT_BACKEND: Final = "default"
+PROMETHEUS_KEY: Final = "prometheus"
 
 _FILE: Final = TypeAdapter(FileKeys)
-_BACKEND: Final = TypeAdapter(BackendKeys)
 _BACKEND_NAME: Final = TypeAdapter(BackendName)
 _METRIC: Final = TypeAdapter(MetricKeys)
 _EXTERNAL_RULE: Final = TypeAdapter(ExternalRuleKeys)
 _RESOLUTION: Final = TypeAdapter(Resolution)
-_NO_TLS: Final = TlsKeys.build_default()
 
 _HINTS: Final[Mapping[str, str]] = {
     "triggers": "KEDA's triggers are not read; write each as a metric: "
@@ -52,29 +52,8 @@ class Loaded:
 
     configuration: Configuration
     warnings: tuple[Note, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where something stands."""
-
-    path: KeyPath
-    document: Document
-
-    @property
-    def origin(self) -> str:
-        return f"{self.document.file}:{self.document.get_line(self.path)}"
-
-    def problem(self, kind: Kind, detail: str, value: object = None, *, below: KeyPath = ()) -> Problem:
-        path = self.path + below
-        return Problem(
-            path=path,
-            kind=kind,
-            detail=detail,
-            value="" if value is None else quote_value(value),
-            file=self.document.file,
-            line=self.document.get_line(path),
-        )
+    fingerprint: str = ""
+    """Of the files that it was read from; see `Sources.build_fingerprint`."""
 
 
 def load_configuration(path: Path) -> Loaded:
@@ -91,7 +70,7 @@ def load_sources(sources: Sources) -> Loaded:
     for source in sources.files:
         if not source.problem:
             merging.add(parse_document(source.content, str(source.path)))
-    return merging.finish()
+    return merging.finish(sources.build_fingerprint())
 
 
 @dataclass(slots=True)
@@ -100,23 +79,26 @@ class _Merging:
 
     problems: list[Problem] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
-    backends: dict[str, tuple[BackendSettings | None, _Place]] = field(default_factory=dict)
-    rules: list[tuple[Rule, _Place]] = field(default_factory=list)
-    names: dict[str, _Place] = field(default_factory=dict)
-    resolution: tuple[float, _Place] | None = None
+    backends: dict[str, tuple[BackendSettings | None, Place]] = field(default_factory=dict)
+    rules: list[Rule] = field(default_factory=list)
+    names: dict[str, Place] = field(default_factory=dict)
+    uses: list[tuple[str, Place]] = field(default_factory=list)
+    resolution: tuple[float, Place] | None = None
+    is_whole: bool = True
+    """Whether every file could be read: else a backend that seems to be missing may stand in the one that could not."""
 
     def add(self, document: Document) -> None:
         """Take one file."""
         self.problems += document.problems
         data = document.data
-        if data is None and document.problems:
-            return
         if not isinstance(data, dict):
-            detail = "expected a mapping, such as `prometheus: {url: ...}` and `metrics: [...]`"
-            self.problems.append(_Place((), document).problem(Kind.INVALID, detail, data if data is not None else ""))
+            self.is_whole = False
+            if not document.problems:
+                detail = "expected a mapping, such as `prometheus: {url: ...}` and `metrics: [...]`"
+                self.problems.append(Place((), document).problem(Kind.INVALID, detail, data))
             return
         handlers = {
-            "prometheus": self._add_default_backend,
+            PROMETHEUS_KEY: self._add_default_backend,
             "backends": self._add_backends,
             "resolution": self._add_resolution,
             "metrics": self._add_metrics,
@@ -125,55 +107,50 @@ class _Merging:
             "resourceRules": self._ignore,
         }
         for key, value in data.items():
-            place = _Place((key,), document)
+            place = Place((key,), document)
             if key not in handlers:
-                hint = next((text for name, text in _HINTS.items() if key.startswith(name)), "")
+                hint = next((text for start, text in _HINTS.items() if key.startswith(start)), "")
                 self.problems.append(build_unknown_key((key,), list_known_keys(_FILE), document, hint))
             elif value is None:
                 self.problems.append(place.problem(Kind.REQUIRED, "the key has no value; write one, or remove the key"))
             else:
                 handlers[key](value, place)
 
-    def finish(self) -> Loaded:
+    def finish(self, fingerprint: str) -> Loaded:
         """Return the whole; raises ConfigurationError."""
-        for rule, place in self.rules:
-            self._check_backend_exists(rule, place)
+        if self.is_whole:
+            self.problems += self._find_missing_backends()
         if self.problems:
             raise ConfigurationError(self.problems)
         backends = {name: settings for name, (settings, _) in self.backends.items() if settings is not None}
-        rules = {rule.name.lower(): rule for rule, _ in self.rules}
+        rules = {rule.name.lower(): rule for rule in self.rules}
         resolution_s = self.resolution[0] if self.resolution else Configuration({}, {}).resolution_s
-        return Loaded(Configuration(backends, rules, resolution_s), tuple(self.notes))
+        return Loaded(Configuration(backends, rules, resolution_s), tuple(self.notes), fingerprint)
 
-    def _add_default_backend(self, value: object, place: _Place) -> None:
+    def _add_default_backend(self, value: object, place: Place) -> None:
         self._add_backend(DEFAULT_BACKEND, value, place)
 
-    def _add_backends(self, value: object, place: _Place) -> None:
+    def _add_backends(self, value: object, place: Place) -> None:
         if not isinstance(value, dict):
             self.problems.append(place.problem(Kind.INVALID, "expected a mapping of names to backends", value))
             return
         for name, keys in value.items():
-            below = _Place((*place.path, name), place.document)
+            below = Place((*place.path, name), place.document)
             checked = validate_piece(_BACKEND_NAME, name, below.path, place.document)
             if isinstance(checked, list):
                 self.problems += checked
             self._add_backend(name, keys, below)
 
-    def _add_backend(self, name: str, value: object, place: _Place) -> None:
-        keys = validate_piece(_BACKEND, value, place.path, place.document)
-        known = self.backends.get(name)
-        if known is not None:
-            detail = f'the backend "{name}" is configured at {known[1].origin} already'
+    def _add_backend(self, name: str, value: object, place: Place) -> None:
+        settings, problems, notes = read_backend(name, value, place)
+        self.problems += problems
+        self.notes += notes
+        known = self.backends.setdefault(name, (settings, place))
+        if known[1] is not place:
+            detail = f'the backend "{name}" stands at {known[1].origin} already'
             self.problems.append(place.problem(Kind.DUPLICATE, detail, name))
-            return
-        if isinstance(keys, list):
-            self.problems += keys
-            self.backends[name] = (None, place)
-            return
-        self.problems += _find_backend_problems(keys, place)
-        self.backends[name] = (_build_backend(name, keys), place)
 
-    def _add_resolution(self, value: object, place: _Place) -> None:
+    def _add_resolution(self, value: object, place: Place) -> None:
         checked = validate_piece(_RESOLUTION, value, place.path, place.document)
         if isinstance(checked, list):
             self.problems += checked
@@ -183,17 +160,21 @@ class _Merging:
         else:
             self.resolution = (parse_duration_s(checked), place)
 
-    def _add_metrics(self, value: object, place: _Place) -> None:
+    def _add_metrics(self, value: object, place: Place) -> None:
         for entry, below in self._list(value, place):
+            if isinstance(entry, dict):
+                self._claim_name(entry.get("name"), below, ("name",))
+                self.uses.append((entry.get("backend", DEFAULT_BACKEND), below))
+                self.problems += find_unserved(entry, below.path, below.document)
             keys = validate_piece(_METRIC, entry, below.path, below.document)
             if isinstance(keys, list):
                 self.problems += keys
-                continue
-            self.problems += find_unserved(keys, below.path, below.document)
-            self._add_rule(_build_rule(keys, below.origin), below, ("name",))
+            else:
+                self.rules.append(_build_rule(keys, below.origin))
 
-    def _add_external_rules(self, value: object, place: _Place) -> None:
+    def _add_external_rules(self, value: object, place: Place) -> None:
         for entry, below in self._list(value, place):
+            self.uses.append((DEFAULT_BACKEND, below))
             keys = validate_piece(_EXTERNAL_RULE, entry, below.path, below.document)
             if isinstance(keys, list):
                 self.problems += keys
@@ -201,85 +182,53 @@ class _Merging:
             converted = convert_external_rule(keys, below.path, below.document)
             self.problems += converted.problems
             self.notes += converted.notes
+            self._claim_name(converted.name, below, ())
             if converted.rule is not None:
-                self._add_rule(converted.rule, below, ())
+                self.rules.append(converted.rule)
 
-    def _ignore(self, value: object, place: _Place) -> None:
+    def _ignore(self, value: object, place: Place) -> None:
         if place.path == ("rules",) and isinstance(value, dict):
-            detail = (
-                "this is the shape of prometheus-adapter's Helm value; "
-                "put the list under rules.external into externalRules"
-            )
-            self.problems.append(place.problem(Kind.INVALID, detail))
+            detail = "this is a value of prometheus-adapter's Helm chart: write what stands in rules.external as "
+            self.problems.append(place.problem(Kind.INVALID, detail + "externalRules, and leave the rest away"))
             return
         self.notes += list_ignored(place.path, place.document)
 
-    def _add_rule(self, rule: Rule, place: _Place, name_path: KeyPath) -> None:
-        known = self.names.setdefault(rule.name.lower(), place)
+    def _claim_name(self, name: object, place: Place, below: KeyPath) -> None:
+        if not isinstance(name, str) or not name:
+            return
+        known = self.names.setdefault(name.lower(), place)
         if known is not place:
-            detail = f"a metric of this name stands at {known.origin} already; case makes no difference"
-            self.problems.append(place.problem(Kind.DUPLICATE, detail, rule.name, below=name_path))
-            return
-        self.rules.append((rule, place))
+            detail = f"a metric of this name stands at {known.origin} already (the HPA asks in lower case)"
+            self.problems.append(place.problem(Kind.DUPLICATE, detail, name, below=below))
 
-    def _check_backend_exists(self, rule: Rule, place: _Place) -> None:
-        if rule.backend in self.backends:
-            return
-        if rule.backend == DEFAULT_BACKEND:
-            detail = "no backend is configured; write prometheus: {url: ...}, here or in another file of the directory"
-            if any(problem.detail == detail for problem in self.problems):
-                return
-            self.problems.append(place.problem(Kind.REQUIRED, detail))
-            return
-        names = ", ".join(self.backends) or "none"
-        detail = f"no such backend; configured are: {names}"
-        self.problems.append(place.problem(Kind.INVALID, detail, rule.backend, below=("backend",)))
+    def _find_missing_backends(self) -> Iterator[Problem]:
+        missing = [(name, place) for name, place in self.uses if name not in self.backends and isinstance(name, str)]
+        without_default = [place for name, place in missing if name == DEFAULT_BACKEND]
+        if without_default:
+            first = without_default[0]
+            detail = (
+                "the metrics need a backend; write prometheus: {url: http://prometheus.monitoring.svc:9090}. A file of "
+                "prometheus-adapter has none: put it into a directory beside a file that does, and load the directory"
+            )
+            yield Problem(
+                path=(PROMETHEUS_KEY,),
+                kind=Kind.REQUIRED,
+                detail=detail,
+                file=first.document.file,
+                line=first.document.get_line(first.path),
+            )
+        for name, place in missing:
+            if name != DEFAULT_BACKEND:
+                nearest = find_nearest(name, self.backends)
+                guess = f'did you mean "{nearest}"?' if nearest else f"there are: {', '.join(self.backends) or 'none'}"
+                yield place.problem(Kind.INVALID, f"no such backend; {guess}", name, below=("backend",))
 
-    def _list(self, value: object, place: _Place) -> Iterator[tuple[object, _Place]]:
+    def _list(self, value: object, place: Place) -> Iterator[tuple[object, Place]]:
         if not isinstance(value, list):
             self.problems.append(place.problem(Kind.INVALID, "expected a list", value))
             return
         for index, entry in enumerate(value):
-            yield entry, _Place((*place.path, index), place.document)
-
-
-def _find_backend_problems(keys: BackendKeys, place: _Place) -> Iterator[Problem]:
-    if keys.bearer_token_file and keys.basic_auth:
-        yield place.problem(Kind.INVALID, "bearerTokenFile and basicAuth exclude each other", below=("basicAuth",))
-    has_credentials = bool(keys.bearer_token_file or keys.basic_auth)
-    if has_credentials and any(name.lower() == "authorization" for name in keys.headers):
-        detail = "an Authorization header, beside bearerTokenFile or basicAuth"
-        yield place.problem(Kind.INVALID, detail, below=("headers",))
-    tls = keys.tls or _NO_TLS
-    if tls.insecure_skip_verify and tls.ca_file:
-        yield place.problem(Kind.INVALID, "insecureSkipVerify and caFile exclude each other", below=("tls",))
-    if tls.key_file and not tls.cert_file:
-        yield place.problem(Kind.REQUIRED, "keyFile needs certFile", below=("tls", "certFile"))
-
-
-def _build_backend(name: str, keys: BackendKeys) -> BackendSettings:
-    tls, basic = keys.tls or _NO_TLS, keys.basic_auth
-    return BackendSettings(
-        name=name,
-        url=keys.url.rstrip("/"),
-        timeout_s=parse_duration_s(keys.timeout),
-        max_concurrency=keys.max_concurrency,
-        bearer_token_file=_path(keys.bearer_token_file),
-        basic_auth=BasicAuth(basic.username, Path(basic.password_file)) if basic is not None else None,
-        tls=TlsSettings(
-            ca_file=_path(tls.ca_file),
-            cert_file=_path(tls.cert_file),
-            key_file=_path(tls.key_file),
-            server_name=tls.server_name,
-            insecure_skip_verify=tls.insecure_skip_verify,
-        ),
-        headers=keys.headers,
-        params=keys.params,
-    )
-
-
-def _path(text: str | None) -> Path | None:
-    return Path(text) if text is not None else None
+            yield entry, Place((*place.path, index), place.document)
 
 
 def _build_rule(keys: MetricKeys, origin: str) -> Rule:

@@ -7,76 +7,40 @@ Source: prometheus-adapter 0.12, pkg/naming (metric_namer.go, metrics_query.go, 
 """
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+import promql_parser
+
 from adapter.config.fields import find_metric_name_problem
+from adapter.config.go_regexp import BadPattern, BadReference, compile_pattern, expand_template, has_reference
+from adapter.config.go_template import BadAction, list_actions, render_fields
 from adapter.config.positions import Document
-from adapter.config.problems import KeyPath, Kind, Note, Problem, format_value, quote_value
-from adapter.config.schema import ExternalRuleKeys, ResourceKeys, SeriesFilterKeys
-from adapter.domain.promql import BadTemplate, parse_shape, parse_template
+from adapter.config.problems import KeyPath, Kind, Note, Problem, quote_value
+from adapter.config.schema import ExternalRuleKeys, SeriesFilterKeys
+from adapter.domain.matchers import Matcher
+from adapter.domain.promql import BadTemplate, QueryTemplate, parse_expression, parse_shape, parse_template
 from adapter.domain.rules import AnyNamespace, NamespaceLabel, NamespacePolicy, Rule
 
-_SERIES_NAME: Final = re.compile(r"\s*([a-zA-Z_:][a-zA-Z0-9_:]*)\s*(?:\{.*\}\s*)?", re.DOTALL)
-_NAME_MATCHER: Final = re.compile(r"""__name__\s*(=~|=)\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|`[^`]*`)""")
-_PLAIN_NAME: Final = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
-_ACTION: Final = re.compile(r"<<(-\s)?(.*?)(\s-)?>>", re.DOTALL)
-_GROUP_BY: Final = frozenset({".GroupBy", ".GroupBySlice"})
-_GO_REFERENCE: Final = re.compile(r"\$(?:\$|\{([A-Za-z0-9_]+)\}|([A-Za-z0-9_]+))")
-_NAMESPACE_RESOURCES: Final = frozenset({"namespace", "namespaces", "ns"})
+_LITERAL_NAME: Final = re.compile(r"\^?([a-zA-Z_:][a-zA-Z0-9_:]*)\$?")
+_NAMESPACE_RESOURCES: Final = frozenset({"namespace", "namespaces"})
+_NAMESPACE_FIELDS: Final = {".Resource": "namespace", ".Group": ""}
+_SENTINEL: Final = (Matcher("label", "=", "value"),)
 
 
 @dataclass(slots=True)
 class Converted:
-    """What became of one external rule: no rule means that there are problems."""
+    """What became of one external rule: no rule means that there are problems. *name* is its metric, where known."""
 
     rule: Rule | None = None
+    name: str = ""
     problems: list[Problem] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
 
 
-class _Refused(Exception):
-    def __init__(self, below: KeyPath, detail: str, value: object = None, kind: Kind = Kind.INVALID) -> None:
-        super().__init__(detail)
-        self.below = below
-        self.detail = detail
-        self.value = value
-        self.kind = kind
-
-
 def convert_external_rule(keys: ExternalRuleKeys, path: KeyPath, document: Document) -> Converted:
     """Return the rule that answers as prometheus-adapter's would; *path* is where *keys* stand in *document*."""
-    converted = Converted()
-    try:
-        series = find_series_name(keys.series_query)
-        name = _find_metric_name(keys, series)
-        text = _translate_query(keys.metrics_query, series)
-        try:
-            query = parse_template(text)
-        except BadTemplate as error:
-            raise _Refused(("metricsQuery",), str(error)) from error
-        policy = _find_namespace_policy(keys.resources)
-    except _Refused as refused:
-        place = path + refused.below
-        value = "" if refused.value is None else format_value(place, refused.value)
-        line = document.get_line(place)
-        converted.problems.append(
-            Problem(path=place, kind=refused.kind, detail=refused.detail, file=document.file, line=line, value=value)
-        )
-        return converted
-    line = document.get_line(path)
-    if isinstance(policy, NamespaceLabel) and not query.has_matchers:
-        policy = AnyNamespace()
-        detail = (
-            "the query has no <<.LabelMatchers>>, so the request's namespace is not a matcher "
-            "(as in prometheus-adapter); its selectors are applied to the result"
-        )
-        converted.notes.append(Note(path=path, detail=detail, file=document.file, line=line))
-    converted.rule = Rule(
-        name=name, query=query, shape=parse_shape(query), namespace=policy, origin=f"{document.file}:{line}"
-    )
-    return converted
+    return _Conversion(keys, path, document).convert()
 
 
 def list_ignored(path: KeyPath, document: Document) -> list[Note]:
@@ -87,141 +51,205 @@ def list_ignored(path: KeyPath, document: Document) -> list[Note]:
 
 
 def find_series_name(series_query: str) -> str | None:
-    """Return the one series name that *series_query* selects, None where only Prometheus could tell."""
-    if (match := _SERIES_NAME.fullmatch(series_query)) is not None:
-        return match[1]
-    for operator, quoted in _NAME_MATCHER.findall(series_query):
-        text: str = quoted[1:-1]
-        if operator == "=~":
-            text = text.removeprefix("^").removesuffix("$")
-        if _PLAIN_NAME.fullmatch(text):
-            return text
-    return None
+    """Return the one series name that *series_query* selects, None where only Prometheus could tell.
 
-
-def _find_metric_name(keys: ExternalRuleKeys, series: str | None) -> str:
-    expanded = keys.name.expanded
-    if series is None:
-        if expanded and "$" not in expanded:
-            return _check_metric_name(expanded)
-        raise _Refused(
-            ("seriesQuery",),
-            "which series this selects only Prometheus can tell, and a rule here has one name; write a rule for each: "
-            "metrics: [{name: SERIES, query: THE QUERY WITH THE SERIES' NAME}]",
-            keys.series_query,
-        )
-    for index, entry in enumerate(keys.series_filters):
-        _check_filter(entry, series, ("seriesFilters", index))
-    pattern = _compile(keys.name.matches or ".*", ("name", "matches"))
-    match = pattern.search(series)
-    if match is None:
-        detail = f'the series "{series}" does not match, so prometheus-adapter would not serve it'
-        raise _Refused(("name", "matches"), detail, keys.name.matches)
-    if not expanded:
-        if pattern.groups > 1:
-            raise _Refused(("name", "as"), "needed, because matches has several groups", kind=Kind.REQUIRED)
-        expanded = "$1" if pattern.groups else "$0"
-    return _check_metric_name(_expand(expanded, match))
-
-
-def _check_metric_name(name: str) -> str:
-    if detail := find_metric_name_problem(name):
-        raise _Refused(("name", "as"), detail, name)
-    return name
-
-
-def _check_filter(entry: SeriesFilterKeys, series: str, below: KeyPath) -> None:
-    if (entry.matches is None) == (entry.excludes is None):
-        raise _Refused(below, "expected exactly one of is and isNot")
-    if entry.matches is not None and not _compile(entry.matches, (*below, "is")).search(series):
-        raise _Refused((*below, "is"), f'the series "{series}" does not match this filter', entry.matches)
-    if entry.excludes is not None and _compile(entry.excludes, (*below, "isNot")).search(series):
-        raise _Refused((*below, "isNot"), f'the series "{series}" is excluded by this filter', entry.excludes)
-
-
-def _compile(pattern: str, below: KeyPath) -> re.Pattern[str]:
-    try:
-        return re.compile(pattern)
-    except re.error as error:
-        raise _Refused(below, f"not a regular expression: {error}", pattern) from error
-
-
-def _expand(template: str, match: re.Match[str]) -> str:
-    """Return *template* with `$1`, `${1}` and `$name` replaced, as Go does it: `$1_x` is the group named `1_x`.
-
-    Source: Go, Regexp.ExpandString. A group that is not there is empty.
+    Raises: ValueError if it is not a plain series selector.
     """
-
-    def replace(reference: re.Match[str]) -> str:
-        if reference[0] == "$$":
-            return "$"
-        name = reference[1] or reference[2]
-        if name.isdecimal():
-            return (match[int(name)] or "") if int(name) <= (match.re.groups) else ""
-        return (match[name] or "") if name in match.re.groupindex else ""
-
-    expanded = _GO_REFERENCE.sub(replace, template)
-    if not expanded:
-        detail = f'becomes an empty name for the series "{match.string}"; "$1_x" means a group "1_x": write "${{1}}_x"'
-        raise _Refused(("name", "as"), detail, template)
-    return expanded
+    selector = parse_expression(series_query)
+    if not isinstance(selector, promql_parser.VectorSelector) or selector.offset or selector.at:
+        raise ValueError("not a plain series selector")
+    names = [matcher for matcher in selector.matchers.matchers if matcher.name == "__name__"]
+    if selector.name:
+        return str(selector.name)
+    if len(names) != 1 or selector.matchers.or_matchers:
+        return None
+    if names[0].op == promql_parser.MatchOp.Equal:
+        return str(names[0].value) or None
+    literal = _LITERAL_NAME.fullmatch(names[0].value) if names[0].op == promql_parser.MatchOp.Re else None
+    return literal[1] if literal else None
 
 
-def _translate_query(query: str, series: str | None) -> str:
-    """Return the query with our placeholders in place of Go's template actions."""
-    place: KeyPath = ("metricsQuery",)
+def _hint(reference: str) -> str:
+    """Return what was probably meant by `$1_x`."""
+    digits = re.match(r"[0-9]+(?=\D)", reference)
+    return f"; did you mean ${{{digits[0]}}}{reference[digits.end() :]}?" if digits else ""
 
-    def replace(action: re.Match[str]) -> str:
-        construct = action[2].strip()
-        if construct == ".Series":
-            if series is None:
-                detail = "<<.Series>> stands for a series that only Prometheus could tell; write its name"
-                raise _Refused(place, detail)
-            return series
-        if construct == ".LabelMatchers":
-            return "$matchers"
-        if construct in _GROUP_BY:
-            return ""
-        detail = (
-            f"the template construct {quote_value(f'<<{construct}>>')} is not read here; "
-            "write the label matchers out, or use <<.LabelMatchers>>"
+
+@dataclass(slots=True)
+class _Conversion:
+    """One external rule on its way; each step reports its own problems, so that all are told at once."""
+
+    keys: ExternalRuleKeys
+    path: KeyPath
+    document: Document
+    converted: Converted = field(default_factory=Converted)
+
+    def convert(self) -> Converted:
+        try:
+            series = find_series_name(self.keys.series_query)
+        except ValueError as error:
+            detail = f'expected a series, such as queue_length or queue_length{{queue!=""}}: {error}'
+            self._report(("seriesQuery",), detail, self.keys.series_query)
+            return self.converted
+        if series is None and self._depends_on_series():
+            self._report_family()
+            return self.converted
+        self.converted.name = self._find_name(series)
+        query = self._translate_query(series or "")
+        policy = self._find_namespace_policy()
+        if query is not None and policy is not None and not self.converted.problems:
+            self.converted.rule = self._build_rule(query, policy)
+        return self.converted
+
+    def _build_rule(self, query: QueryTemplate, policy: NamespacePolicy) -> Rule:
+        line = self.document.get_line(self.path)
+        if isinstance(policy, NamespaceLabel) and not query.has_matchers:
+            policy = AnyNamespace()
+            detail = (
+                "metricsQuery has no <<.LabelMatchers>>, so every namespace gets the same series (as in "
+                "prometheus-adapter); resources: {namespaced: false} says so"
+            )
+            self.converted.notes.append(Note(path=self.path, detail=detail, file=self.document.file, line=line))
+        return Rule(
+            name=self.converted.name,
+            query=query,
+            shape=parse_shape(query),
+            namespace=policy,
+            origin=f"{self.document.file}:{line}",
         )
-        raise _Refused(place, detail)
 
-    trimmed = re.sub(r"\s*<<-\s", "<<", re.sub(r"\s-(>>)\s*", r"\1", query))
-    translated = _ACTION.sub(replace, trimmed)
-    if "<<" in translated or not translated.strip():
-        raise _Refused(place, "a template action that does not end, or a query that is empty", query)
-    return translated
+    def _depends_on_series(self) -> bool:
+        expanded = self.keys.name.expanded
+        return not expanded or has_reference(expanded) or ".Series" in list_actions(self.keys.metrics_query)
 
+    def _report_family(self) -> None:
+        detail = (
+            "which series this selects only Prometheus can tell, and the metrics are fixed here; write a rule for "
+            "each series: externalRules: [{seriesQuery: SERIES, metricsQuery: ...}] or "
+            "metrics: [{name: NAME, query: 'max(SERIES{$matchers})'}]"
+        )
+        self._report(("seriesQuery",), detail, self.keys.series_query)
 
-def _find_namespace_policy(resources: ResourceKeys) -> NamespacePolicy:
-    if not resources.namespaced:
-        return AnyNamespace()
-    for label, override in resources.overrides.items():
-        if not override.group and override.resource.lower() in _NAMESPACE_RESOURCES:
+    def _find_name(self, series: str | None) -> str:
+        """Return the metric's name; empty after a problem."""
+        naming = self.keys.name
+        patterns = [self._check_filter(entry, index, series) for index, entry in enumerate(self.keys.series_filters)]
+        pattern = self._compile(naming.matches or ".*", ("name", "matches"))
+        if series is None:
+            return self._check_name(naming.expanded.replace("$$", "$"))
+        if pattern is None or not all(patterns):
+            return ""
+        match = pattern.search(series)
+        if match is None:
+            detail = f'the series "{series}" does not match, so this rule would never have a metric'
+            self._report(("name", "matches"), detail, naming.matches)
+            return ""
+        template = naming.expanded
+        if not template and pattern.groups > 1:
+            self._report(("name", "as"), "this key is needed: matches has several groups", kind=Kind.REQUIRED)
+            return ""
+        template = template or ("$1" if pattern.groups else "$0")
+        try:
+            return self._check_name(expand_template(template, match))
+        except BadReference as error:
+            self._report(("name", "as"), f"matches has no group {quote_value(str(error))}{_hint(str(error))}", template)
+            return ""
+
+    def _check_name(self, name: str) -> str:
+        if detail := find_metric_name_problem(name):
+            self._report(("name", "as"), f"becomes {quote_value(name)}: {detail}", self.keys.name.expanded)
+            return ""
+        return name
+
+    def _check_filter(self, entry: SeriesFilterKeys, index: int, series: str | None) -> bool:
+        """Return whether the filter lets *series* through; which of a family it does is not asked."""
+        below: KeyPath = ("seriesFilters", index)
+        if (entry.matches is None) == (entry.excludes is None):
+            self._report(below, "expected exactly one of is and isNot")
+            return False
+        key, text = ("is", entry.matches) if entry.matches is not None else ("isNot", entry.excludes)
+        pattern = self._compile(text or "", (*below, key))
+        if pattern is None:
+            return False
+        if series is not None and bool(pattern.search(series)) != (key == "is"):
+            detail = f'this filter excludes the rule\'s own series "{series}", so it would never have a metric'
+            self._report((*below, key), detail, text)
+            return False
+        return True
+
+    def _compile(self, text: str, below: KeyPath) -> re.Pattern[str] | None:
+        try:
+            return compile_pattern(text)
+        except BadPattern as error:
+            self._report(below, f"not a regular expression that is read here: {error}", text)
+            return None
+
+    def _translate_query(self, series: str) -> QueryTemplate | None:
+        """Return the query with our placeholders in place of Go's template actions."""
+        below: KeyPath = ("metricsQuery",)
+        fields = {".Series": series, ".LabelMatchers": "$matchers", ".GroupBy": "", ".GroupBySlice": "[]"}
+        try:
+            query = parse_template(render_fields(self.keys.metrics_query, fields))
+        except BadAction as error:
+            detail = (
+                f"the template construct {quote_value('<<' + error.construct)} is not read here: {error}; "
+                "write the rule under metrics, with $matchers between the braces of its selectors"
+            )
+            self._report(below, detail)
+            return None
+        except BadTemplate:
+            detail = "<<.LabelMatchers>> must stand between the braces of a selector, as in q{<<.LabelMatchers>>}"
+            self._report(below, detail, self.keys.metrics_query)
+            return None
+        if "$matchers" in query.render(matchers=_SENTINEL):
+            self._report(below, "<<.LabelMatchers>> stands in a string or a comment", self.keys.metrics_query)
+        if not query.text.strip():
+            self._report(below, "the query is empty", self.keys.metrics_query)
+        return query
+
+    def _find_namespace_policy(self) -> NamespacePolicy | None:
+        resources = self.keys.resources
+        if not resources.namespaced:
+            return AnyNamespace()
+        labels = [
+            label
+            for label, override in resources.overrides.items()
+            if not override.group and override.resource.lower() in _NAMESPACE_RESOURCES
+        ]
+        if len(labels) > 1:
+            detail = f"several labels hold the namespace ({', '.join(labels)}); keep one"
+            self._report(("resources", "overrides"), detail)
+            return None
+        label = labels[0] if labels else self._expand_label_template(resources.template)
+        if label is None:
+            return None
+        if label:
             return NamespaceLabel(label)
-    if resources.template:
-        return NamespaceLabel(_expand_label_template(resources.template))
-    raise _Refused(
-        ("resources",),
-        "no label holds the namespace; write resources: {overrides: {LABEL: {resource: namespace}}}, "
-        "or resources: {namespaced: false} to serve the same series to every namespace",
-        kind=Kind.REQUIRED,
-    )
+        detail = (
+            "no label is known to hold the namespace; write resources: {overrides: {LABEL: {resource: namespace}}}, "
+            "or resources: {namespaced: false} to serve the same series to every namespace"
+        )
+        self._report(("resources",), detail, kind=Kind.REQUIRED)
+        return None
 
+    def _expand_label_template(self, template: str) -> str | None:
+        """Return the label that *template* makes of the resource `namespace`; None after a problem."""
+        try:
+            return render_fields(template, _NAMESPACE_FIELDS).strip()
+        except BadAction as error:
+            detail = f"the template construct {quote_value('<<' + error.construct)} is not read here: {error}"
+            self._report(("resources", "template"), detail, template)
+            return None
 
-def _expand_label_template(template: str) -> str:
-    values: Mapping[str, str] = {".Resource": "namespace", ".Group": ""}
-
-    def replace(action: re.Match[str]) -> str:
-        construct = action[2].strip()
-        if construct not in values:
-            detail = f"only <<.Resource>> and <<.Group>> are read here, not {quote_value(f'<<{construct}>>')}"
-            raise _Refused(("resources", "template"), detail)
-        return values[construct]
-
-    label = _ACTION.sub(replace, template)
-    if not _PLAIN_NAME.fullmatch(label):
-        raise _Refused(("resources", "template"), f"becomes {quote_value(label)}, which is no label", template)
-    return label
+    def _report(self, below: KeyPath, detail: str, value: object = None, kind: Kind = Kind.INVALID) -> None:
+        path = self.path + below
+        self.converted.problems.append(
+            Problem(
+                path=path,
+                kind=kind,
+                detail=detail,
+                file=self.document.file,
+                line=self.document.get_line(path),
+                value="" if value is None else quote_value(value),
+            )
+        )

@@ -4,14 +4,21 @@ promql-parser parses and types; its printer is never used, because it does not e
 still sent: it may be PromQL newer than the parser.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import promql_parser
 
 from adapter.domain.matchers import Matcher, format_matchers, quote_string
+
+NESTING_LIMIT: Final = 400
+"""Operators and opening parentheses of a query that is parsed: each can be one level of the AST."""
+
+_BRACES: Final = re.compile(r"\{[^{}]*\}")
+_NESTING: Final = re.compile(r"[-+*/%^(\[{]|[=!<>]=?|\b(?:and|or|unless|atan2)\b", re.IGNORECASE)
 
 ResultType = Literal["vector", "scalar", "matrix", "string"]
 
@@ -149,10 +156,22 @@ def parse_shape(template: QueryTemplate) -> Shape:
     """Return the shape of *template*, rendered for some request."""
     matchers = (Matcher("placeholder", "!=", ""),) if template.has_matchers else ()
     try:
-        expression = promql_parser.parse(template.render(matchers=matchers, namespace="default"))
+        expression = parse_expression(template.render(matchers=matchers, namespace="default"))
     except ValueError as error:
         return Shape(problem=str(error))
     return Shape(result_type=_find_type(expression), expression=expression)
+
+
+def parse_expression(promql: str) -> Any:  # noqa: ANN401 - the parser's classes share no typed base
+    """Return the parser's AST of *promql*.
+
+    Raises: ValueError for what it cannot parse, and for what nests so deeply that the parser would overflow its stack
+    and end the process (seen from 4,000 levels on; here from NESTING_LIMIT).
+    """
+    plain = _BRACES.sub("", _blank_out_strings_and_comments(promql))
+    if len(_NESTING.findall(plain)) > NESTING_LIMIT:
+        raise ValueError(f"more than {NESTING_LIMIT} operators and parentheses")
+    return promql_parser.parse(promql)
 
 
 def walk_expression(expression: Any) -> Iterator[Any]:  # noqa: ANN401 - the parser's classes share no typed base
