@@ -32,7 +32,7 @@ def exporter() -> Iterator[Exporter]:
 @pytest.fixture
 def prometheus(prometheus2_binary: Path, exporter: Exporter) -> Iterator[Prometheus]:
     """A Prometheus that has scraped it."""
-    with Prometheus(prometheus2_binary, jobs=[ScrapeJob("depth", (exporter.target,))]) as server:
+    with Prometheus(prometheus2_binary, jobs=[ScrapeJob(name="depth", targets=(exporter.target,))]) as server:
         server.wait_for("depth")
         yield server
 
