@@ -155,12 +155,11 @@ async def test_gate_failing_a_waiter_that_was_cancelled_in_the_same_moment_leave
 @asynchronous
 async def test_gate_place_given_in_the_moment_of_cancellation_is_given_back() -> None:
     """A waiter admitted and cancelled in one step of the loop takes no place with it."""
-    gate, order = Gate(1), []
-    holder, waiter = Holder(gate, "a", order), Holder(gate, "b", order)
-    await settle()
-    holder.leave.set()
-    await asyncio.wait((holder.task,))  # its end has admitted the waiter, whose task has not run yet
-    waiter.task.cancel()
+    gate = Gate(1)
+    async with gate.place("a", timeout_s=LONG_S):
+        waiter = Holder(gate, "b", [])
+        await settle()
+    waiter.task.cancel()  # leaving has admitted the waiter, whose task has not run yet
     await asyncio.wait((waiter.task,))
     assert waiter.task.cancelled()
     async with asyncio.timeout(1), gate.place("c", timeout_s=LONG_S):

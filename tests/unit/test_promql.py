@@ -62,7 +62,7 @@ def test_template_leaves_valid_promql_wherever_the_comma_stands(
         pytest.param('q{x="$matchers"}', id="double-quoted"),
         pytest.param("q{x='$namespace'}", id="single-quoted"),
         pytest.param("q{x=`$matchers\\`}", id="backticks-know-no-escape"),
-        pytest.param(r'q{x="\"$matchers"}', id="escaped-quote"),
+        pytest.param(r'q{x="\"{ $matchers }"}', id="escaped-quote"),
         pytest.param(r'q{x="\\",y="$namespace"}', id="escaped-backslash"),
         pytest.param("q # $matchers and $namespace\n", id="comment"),
         pytest.param("q # it's $matchers", id="quote-in-comment"),
