@@ -6,7 +6,6 @@ Pure: bytes in, values or errors out. The shapes are those of the Prometheus HTT
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from math import isfinite
 from typing import NoReturn
 
 import orjson
@@ -168,7 +167,7 @@ def _read_point(point: object, where: str) -> tuple[float, str]:
     if not isinstance(point, list) or len(point) != 2:
         _refuse(f'{where} is not [seconds, "number"]')
     timestamp_s, text = point
-    if not isinstance(timestamp_s, int | float) or isinstance(timestamp_s, bool) or not isfinite(timestamp_s):
+    if not isinstance(timestamp_s, int | float) or isinstance(timestamp_s, bool):
         _refuse(f"{where}[0] is not a number of seconds")
     if not isinstance(text, str):
         _refuse(f"{where}[1] is not a string")

@@ -276,7 +276,7 @@ def test_b6_recovery_shows_with_the_next_query(fake: FakePrometheus, asker: Aske
     [
         pytest.param(HANG, "waiting for the answer", id="never answers"),
         pytest.param(FIVE.but(delay_s=60.0), "waiting for the answer", id="answers after a minute"),
-        pytest.param(FIVE.but(drip_bytes_per_s=20), "while the answer was arriving", id="trickles"),
+        pytest.param(FIVE.but(drip_bytes_per_s=10), "while the answer was arriving", id="trickles"),
         pytest.param(page(503, "no " * 100).but(drip_bytes_per_s=20), "arriving", id="trickles an error"),
     ],
 )
@@ -284,15 +284,16 @@ def test_b8_deadline_ends_the_query_upstream_too(
     fake: FakePrometheus, asker: Asker, answer: Answer, where: str
 ) -> None:
     """At the deadline the caller has its error, and the backend sees the connection closed."""
+    asker.query()
     fake.set("q", answer)
     started_s = time.monotonic()
-    caught = catch(asker, timeout_s=0.3)
+    caught = catch(asker, timeout_s=0.5)
     took_s = time.monotonic() - started_s
 
     assert isinstance(caught, DeadlineExceeded)
-    assert caught.deadline_s == 0.3
+    assert caught.deadline_s == 0.5
     assert where in caught.detail
-    assert 0.25 < took_s < 1.5
+    assert 0.45 < took_s < 5.0
     fake.wait_for_abandoned(1)
 
 
@@ -320,6 +321,7 @@ def test_b8_deadline_that_has_passed_asks_nothing(fake: FakePrometheus, asker: A
     asker.query()
 
     assert isinstance(caught, DeadlineExceeded)
+    assert caught.deadline_s == 0.0
     assert [(request.query, request.connection) for request in fake.requests] == [("q", 1)] * 2
 
 
