@@ -88,6 +88,9 @@ class ApiServer(ServerProcess):
 
         The ServiceAccount admission plugin is off: it would mount a token into every pod, which no kubelet here reads,
         and refuse pods in the first moments of a namespace. The controller of service accounts, and tokens, work.
+
+        WatchList is off: with an etcd before 3.4.31, as Debian's is, the API server refuses every watch that begins at
+        any version. Most clients list instead; KWOK tries again, up to half a minute apart, and pods wait for it.
         """
         pki = self._pki
         return [
@@ -104,6 +107,7 @@ class ApiServer(ServerProcess):
             f"--service-account-key-file={pki.service_account_key}",
             f"--service-account-signing-key-file={pki.service_account_key}",
             "--disable-admission-plugins=ServiceAccount",
+            "--feature-gates=WatchList=false",
             "--endpoint-reconciler-type=none",
             "--enable-aggregator-routing=true",
             f"--proxy-client-cert-file={pki.front_proxy[0]}",
