@@ -18,8 +18,8 @@ DEADLINE_S = 2.0
 AT_ONCE_S = 0.05
 CALLERS = 5  # the HPA controller's workers
 
-SLOW_QUERY = "sum(sum_over_time(sin(vector(time()))[1000d:10ms]))"
-"""Far more steps than any server computes in ten seconds, from no data at all."""
+SLOW_QUERY = "count_over_time(quantile_over_time(0.5, vector(1)[1h:1s])[100h:1s])"
+"""360,000 medians of 3,600 values each: far more than a server computes in the deadline, from no data at all."""
 
 
 @pytest.fixture
@@ -93,7 +93,9 @@ def test_q3_one_slow_rule_harms_no_other(prometheus: Prometheus) -> None:
         with ThreadPoolExecutor(1) as asking:
             asked = asking.submit(ask_slow)
             while time.monotonic() < ends_s:
-                assert [reply.values for reply in ask_all(adapter, DEPTHS[:99])] == [["7"]] * 99
+                for reply in ask_all(adapter, DEPTHS[:99]):
+                    assert reply.code == 200, reply.document
+                    assert reply.values == ["7"]
                 rounds += 1
             asked.result()
 
