@@ -3,10 +3,9 @@
 import inspect
 from collections.abc import Callable
 from importlib.metadata import version
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
-from typer.core import TyperGroup
 
 from adapter.cli.check import check
 from adapter.cli.explain import explain
@@ -14,27 +13,13 @@ from adapter.cli.get import get
 from adapter.cli.schema import schema
 from adapter.cli.serve import serve
 
-INTERRUPTED: Final = 130
-"""The exit code after Ctrl-C, as shells have it: 128 and the signal's number."""
-
 _KEPT_AS_TYPED: Final = "\b"
 """Before a paragraph of help: its lines are not joined (click)."""
-
-
-class _Commands(TyperGroup):
-    """Ends quietly when a person presses Ctrl-C."""
-
-    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - typer's own signature
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt:
-            raise typer.Exit(INTERRUPTED) from None
 
 
 app = typer.Typer(
     name="depthgauge",
     help="A Kubernetes external-metrics adapter that answers with the real number, or says why it does not.",
-    cls=_Commands,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,

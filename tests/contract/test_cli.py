@@ -6,7 +6,9 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +157,29 @@ def test_get_tells_a_server_that_is_no_adapter(fake: FakePrometheus) -> None:
     result = run("get", "q", "--server", fake.url)
     assert result.exit_code == 1
     assert "not the external metrics API" in result.stderr
+
+
+def test_get_takes_no_other_json_for_an_answer() -> None:
+    """JSON of another API is told like a web page, whatever it holds."""
+
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = b'{"kind": "APIGroupList", "items": [{"value": "7"}]}'
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None: ...
+
+    with HTTPServer(("127.0.0.1", 0), Other) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        result = run("get", "q", "--server", f"http://127.0.0.1:{server.server_port}")
+        thread.join(10)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "HTTP 200 with application/json, which is not the external metrics API" in result.stderr
 
 
 def test_get_needs_somebody_to_ask(config: Path) -> None:
@@ -324,7 +349,7 @@ def test_explain_shows_the_check_that_failed(fake: FakePrometheus, config: Path)
 
 def test_explain_lists_the_values_that_exist_when_nothing_matches(fake: FakePrometheus, config: Path) -> None:
     """A mistyped selector is answered with what it could have been, clipped."""
-    fake.set(ORDERS, vector([({"queue": f"queue-{number:02}"}, "1") for number in range(30)]))
+    fake.set(ORDERS, vector([({"queue": f"queue-{number:02}", "pod": "a"}, "1") for number in range(30)]))
     result = run("explain", "queue_length", "-l", "queue=order", "-c", config, "-o", "json")
     steps = {step["name"]: step["detail"] for step in json.loads(result.stdout)["steps"]}
     assert steps["exists"].startswith("queue: queue-00, queue-01, ")

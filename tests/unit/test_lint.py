@@ -218,7 +218,7 @@ def test_lint_finds_a_mapped_label_that_the_query_drops(query: str, expected: li
 
 def test_lint_puts_errors_first_and_each_finding_once() -> None:
     """The worst is read first, and two selectors with one fault are one finding."""
-    rule = build_rule("sum(a:b + a:b) or vector(0)", namespace=NamespaceLabel("namespace"))
+    rule = build_rule("sum(a:b + a:b) or vector(0) or vector(0)", namespace=NamespaceLabel("namespace"))
     assert codes(rule) == ["namespace-label-dropped", "constant-fallback", "recorded-series"]
 
 
