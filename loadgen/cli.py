@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from loadgen.cluster.cli import app as cluster_app
 from loadgen.demo.command import demo
 from loadgen.exporter import run_exporter
 from loadgen.parts.cli import app as parts_app
@@ -18,6 +19,7 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.add_typer(parts_app, name="parts")
+app.add_typer(cluster_app, name="cluster")
 
 
 @app.command()

@@ -92,6 +92,7 @@ class ControlPlane:
     Attributes:
         ca: the cluster's authority: verifies the API server, and clients by their certificate.
         front_proxy_ca: the authority of the API server's certificate towards aggregated servers.
+        folder: keys and kubeconfigs, while the block runs.
         parts: the running servers by name (`etcd`, `kube-apiserver`, …), to read their logs, pause or kill them.
     """
 
@@ -123,8 +124,8 @@ class ControlPlane:
         self.front_proxy_ca = CertificateAuthority.create("front-proxy-ca")
 
     def __enter__(self) -> Self:
-        self._folder = Path(tempfile.mkdtemp(prefix="control-plane-"))
-        self._kubectl = Kubectl(self._programs["kubectl"], cache_folder=self._folder / "kubectl-cache")
+        self.folder = Path(tempfile.mkdtemp(prefix="control-plane-"))
+        self._kubectl = Kubectl(self._programs["kubectl"], cache_folder=self.folder / "kubectl-cache")
         try:
             with self._explained():
                 self._start()
@@ -154,7 +155,7 @@ class ControlPlane:
             groups = ("system:masters",)
         wanted = (user, tuple(groups))
         if wanted not in self._kubeconfigs:
-            path = self._folder / "kubeconfig" / f"{user.replace(':', '-').replace('/', '-')}.{len(self._kubeconfigs)}"
+            path = self.folder / "kubeconfig" / f"{user.replace(':', '-').replace('/', '-')}.{len(self._kubeconfigs)}"
             path.parent.mkdir(exist_ok=True)
             write_kubeconfig(
                 path,
@@ -365,7 +366,7 @@ class ControlPlane:
     def _start(self) -> None:
         begin_s = time.monotonic()
         pki = self._write_pki()
-        admin = self.ca.issue_client("admin", organizations=("system:masters",)).write(self._folder / "pki", "admin")
+        admin = self.ca.issue_client("admin", organizations=("system:masters",)).write(self.folder / "pki", "admin")
         ssl_context = build_ssl_context(self.ca, admin)
         limit_s = self._ready_timeout_s
 
@@ -410,7 +411,7 @@ class ControlPlane:
             self._report(f"{server.name} is ready after {time.monotonic() - begin_s:.1f} s, on port {server.port}")
 
     def _write_pki(self) -> PkiFiles:
-        folder = self._folder / "pki"
+        folder = self.folder / "pki"
         folder.mkdir(mode=0o700)
         names = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "localhost")
         server = self.ca.issue_server(*names, LOOPBACK, KUBERNETES_SERVICE_IP)
@@ -425,7 +426,7 @@ class ControlPlane:
         )
 
     def _write_front_proxy(self) -> tuple[Path, Path]:
-        folder = self._folder / "pki"
+        folder = self.folder / "pki"
         replace_file(folder / "front-proxy-ca.crt", self.front_proxy_ca.certificate_pem)
         return self.front_proxy_ca.issue_client(FRONT_PROXY_NAME).write(folder, "front-proxy")
 
@@ -446,4 +447,4 @@ class ControlPlane:
                 (self._keep_logs_in / f"{server.name}.log").write_text(server.read_log())
         for server in self._started.values():
             server.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,0 +1,268 @@
+"""A control plane that stays up after the command that started it: who holds it, and how it is found and ended.
+
+One process, the holder, owns the servers: they end with it, however it ends. What it writes down (`state.json`) names
+each process by its ID *and* its start time, so that none of another program is ever taken for one of ours.
+"""
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from loadgen.cluster.controlplane import ControlPlane, find_programs
+from loadgen.cluster.errors import ClusterFailed
+from loadgen.cluster.pki import replace_file
+from loadgen.parts.cachefolder import find_cache_folder, find_checkout, hold_lock
+
+HOLDER_END_DEADLINE_S = 30.0
+POLL_S = 0.1
+FIRST_FIELD = 3
+"""The first field of /proc/PID/stat that stands behind the program's name, counted as proc(5) does."""
+START_FIELD = 22
+MEMORY_FIELD = 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessMark:
+    """A process, told apart from any other that had or will have its ID.
+
+    Attributes:
+        name: what it is.
+        pid: its ID.
+        start_ticks: when it started, in the kernel's ticks since boot.
+        boot_id: which boot that was.
+    """
+
+    name: str
+    pid: int
+    start_ticks: int
+    boot_id: str
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether exactly this process runs now."""
+        return find_mark(self.name, self.pid) == self
+
+    @property
+    def memory_bytes(self) -> int:
+        """What it holds in memory; 0 when it is gone."""
+        fields = _read_stat(self.pid) if self.is_alive else None
+        return 0 if fields is None else int(fields[MEMORY_FIELD - FIRST_FIELD]) * os.sysconf("SC_PAGE_SIZE")
+
+    def end(self, number: signal.Signals) -> None:
+        """Send a signal to exactly this process, or to none: the descriptor keeps the ID from being given anew."""
+        try:
+            descriptor = os.pidfd_open(self.pid)
+        except ProcessLookupError:
+            return
+        try:
+            if self.is_alive:
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(descriptor, number)
+        finally:
+            os.close(descriptor)
+
+    def wait_for_end(self, timeout_s: float) -> bool:
+        """Wait until it is gone; False when it is still there after *timeout_s*."""
+        try:
+            descriptor = os.pidfd_open(self.pid)
+        except ProcessLookupError:
+            return True
+        try:
+            return not self.is_alive or bool(select.select([descriptor], [], [], timeout_s)[0])
+        finally:
+            os.close(descriptor)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackgroundState:
+    """What the holder wrote down once the control plane was ready.
+
+    Attributes:
+        holder: the process that owns the others.
+        parts: the servers.
+        url: where kube-apiserver answers.
+        kubeconfig: admin's.
+        folders: temporary folders, removed by whoever ends the control plane.
+    """
+
+    holder: ProcessMark
+    parts: tuple[ProcessMark, ...]
+    url: str
+    kubeconfig: Path
+    folders: tuple[Path, ...]
+
+
+def locate_folder() -> Path:
+    """Return the folder for the control plane in the background: state, kubeconfig and logs, in the user's cache.
+
+    Raises: PartUnavailable when there is no place to write to.
+    """
+    return find_cache_folder(os.environ, checkout=find_checkout()) / "cluster"
+
+
+def find_mark(name: str, pid: int) -> ProcessMark | None:
+    """Return the mark of the process that has this ID now; None when there is none, or only its remains."""
+    fields = _read_stat(pid)
+    if fields is None or fields[0] in {"Z", "X"}:
+        return None
+    boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return ProcessMark(name=name, pid=pid, start_ticks=int(fields[START_FIELD - FIRST_FIELD]), boot_id=boot_id)
+
+
+def load_state(folder: Path) -> BackgroundState | None:
+    """Return what stands written down in *folder*, whether it still runs or not; None when nothing does."""
+    try:
+        written = json.loads((folder / "state.json").read_text())
+        return BackgroundState(
+            holder=ProcessMark(**written["holder"]),
+            parts=tuple(ProcessMark(**part) for part in written["parts"]),
+            url=written["url"],
+            kubeconfig=Path(written["kubeconfig"]),
+            folders=tuple(Path(path) for path in written["folders"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def start_background(folder: Path, *, hpa_sync_period_s: float, report: Callable[[str], None]) -> BackgroundState:
+    """Start a control plane that stays up, unless there is one, and return once it is ready.
+
+    Raises: ClusterFailed with what the holder said when it did not come up; PartUnavailable when a program is missing.
+    """
+    find_programs()
+    with hold_lock(folder / "lock", report):
+        state = load_state(folder)
+        if state is not None and state.holder.is_alive:
+            report("a control plane is up already")
+            return state
+        _end(state, folder)
+        log_path = folder / "holder.log"
+        arguments = ["cluster", "hold", f"--folder={folder}", f"--hpa-sync-period-s={hpa_sync_period_s:g}"]
+        with log_path.open("wb") as log:
+            holder = subprocess.Popen(
+                [sys.executable, "-m", "loadgen", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        try:
+            return _await_state(holder, folder=folder, log_path=log_path, report=report)
+        except BaseException:
+            holder.terminate()
+            holder.wait()
+            raise
+
+
+def stop_background(folder: Path, *, report: Callable[[str], None]) -> bool:
+    """End the control plane in the background, and only its processes; False when there was none."""
+    with hold_lock(folder / "lock", report):
+        state = load_state(folder)
+        _end(state, folder)
+    return state is not None
+
+
+def hold(folder: Path, *, hpa_sync_period_s: float) -> None:
+    """Be the holder: start a control plane, write down what runs, and end it when asked to by SIGTERM or SIGINT.
+
+    Raises: ClusterFailed, PartUnavailable.
+    """
+    with (
+        _ending_on_signals(),
+        contextlib.suppress(SystemExit),
+        ControlPlane(
+            find_programs(),
+            hpa_sync_period_s=hpa_sync_period_s,
+            keep_logs_in=folder / "logs",
+            report=lambda line: print(line, flush=True),  # noqa: T201  # its log
+        ) as cluster,
+    ):
+        kubeconfig = folder / "admin.kubeconfig"
+        replace_file(kubeconfig, cluster.kubeconfig_path().read_bytes(), mode=0o600)
+        found = [find_mark(name, server.pid) for name, server in cluster.parts.items()]
+        state = {
+            "holder": asdict(_own_mark()),
+            "parts": [asdict(mark) for mark in found if mark is not None],
+            "url": cluster.url,
+            "kubeconfig": str(kubeconfig),
+            "folders": [str(path) for path in (*(server.folder for server in cluster.parts.values()), cluster.folder)],
+        }
+        replace_file(folder / "state.json", json.dumps(state, indent=1).encode())
+        while True:
+            signal.pause()
+
+
+def _await_state(
+    holder: subprocess.Popen[bytes], *, folder: Path, log_path: Path, report: Callable[[str], None]
+) -> BackgroundState:
+    shown = 0
+    while True:
+        has_ended = holder.poll() is not None
+        lines = log_path.read_text("utf-8", "replace").splitlines()
+        if has_ended:
+            raise ClusterFailed(
+                part="cluster",
+                cause=f"it did not come up; its holder ended with {holder.returncode}",
+                log_tail="\n".join(lines[shown:]),
+                next_step=f"each part's whole log is in {folder / 'logs'}",
+            )
+        for line in lines[shown:]:
+            report(line)
+        shown = len(lines)
+        state = load_state(folder)
+        if state is not None and state.holder.pid == holder.pid:
+            return state
+        time.sleep(POLL_S)
+
+
+def _end(state: BackgroundState | None, folder: Path) -> None:
+    if state is not None:
+        state.holder.end(signal.SIGTERM)
+        if not state.holder.wait_for_end(HOLDER_END_DEADLINE_S):
+            state.holder.end(signal.SIGKILL)
+            state.holder.wait_for_end(HOLDER_END_DEADLINE_S)
+        for (
+            part
+        ) in state.parts:  # none is left, unless the holder was killed on a kernel that does not end them with it
+            part.end(signal.SIGKILL)
+            part.wait_for_end(HOLDER_END_DEADLINE_S)
+        for path in state.folders:
+            shutil.rmtree(path, ignore_errors=True)
+    for name in ("state.json", "admin.kubeconfig"):
+        (folder / name).unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _ending_on_signals() -> Iterator[None]:
+    def end(_number: int, _frame: object) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)  # once is enough: the end must not be interrupted
+        raise SystemExit
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
+    yield
+
+
+def _own_mark() -> ProcessMark:
+    mark = find_mark("holder", os.getpid())
+    if mark is None:
+        raise ClusterFailed(part="cluster", cause="/proc does not show this process", next_step="mount /proc")
+    return mark
+
+
+def _read_stat(pid: int) -> list[str] | None:
+    """Return the fields of /proc/PID/stat from the third on: those before may hold blanks and parentheses."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
