@@ -8,7 +8,7 @@
     ├── MethodNotAllowed                                                   405 MethodNotAllowed
     ├── NotFinite, Negative, NotRepresentable, WrongResultType,
     │   TooManySeries, ExpectedOne, BadQuery, BackendRefused               500 InternalError
-    ├── BackendUnavailable, Partial, Overloaded                            503 ServiceUnavailable
+    ├── BackendUnavailable, Partial, Overloaded, ServerBusy                503 ServiceUnavailable
     └── DeadlineExceeded                                                   504 Timeout
 
 The HTTP answer, the log line and the self-metric all use the same `Reason`. An error says what was wrong in its
@@ -405,6 +405,18 @@ class Overloaded(MetricError):
     def describe(self) -> str:
         """Name both numbers."""
         return f"{self.waiting} queries already wait for the {self.places} places at this backend (maxConcurrency)"
+
+
+@dataclass(eq=False)
+class ServerBusy(MetricError):
+    """The server itself has as many requests in flight as it takes."""
+
+    limit: int
+    reason: ClassVar[Reason] = Reason.OVERLOADED
+
+    def describe(self) -> str:
+        """Name the limit."""
+        return f"depthgauge has {self.limit} requests in flight already (--max-requests-in-flight)"
 
 
 @dataclass(eq=False)

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from adapter.clock import Clock, SystemClock
 from adapter.domain.backends import BackendSettings
 from adapter.domain.rules import Configuration
+from adapter.observe import ObservedBackend, SelfMetrics
 from adapter.serving.breaker import Breaker
 from adapter.serving.live import Generation
+from adapter.serving.ports import Backend
 from adapter.serving.provider import Provider
 from adapter.serving.ticks import TickGrid
 from adapter.upstream.prometheus import PrometheusBackend
@@ -27,8 +29,9 @@ class Backends:
     So a reload of the rules neither reconnects nor forgets that a backend is down.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, metrics: SelfMetrics | None = None) -> None:
         self._clock = clock
+        self._metrics = metrics
         self._open: list[_OpenBackend] = []
 
     def acquire(self, wanted: Mapping[str, BackendSettings]) -> list[_OpenBackend]:
@@ -51,9 +54,10 @@ class Backends:
         return next((backend for backend in self._open if backend.settings == settings), None)
 
     def _connect(self, settings: BackendSettings) -> _OpenBackend:
-        breaker = Breaker(
-            PrometheusBackend(settings), self._clock, timeout_s=settings.timeout_s, places=settings.max_concurrency
-        )
+        client: Backend = PrometheusBackend(settings, clock=self._clock)
+        if self._metrics is not None:
+            client = ObservedBackend(client, self._metrics)
+        breaker = Breaker(client, self._clock, timeout_s=settings.timeout_s, places=settings.max_concurrency)
         backend = _OpenBackend(settings, breaker)
         self._open.append(backend)
         return backend
@@ -62,9 +66,10 @@ class Backends:
 class Factory:
     """Builds the generations of one process; its clock is the only one."""
 
-    def __init__(self, clock: Clock | None = None) -> None:
+    def __init__(self, clock: Clock | None = None, metrics: SelfMetrics | None = None) -> None:
         self._clock = clock or SystemClock()
-        self._backends = Backends(self._clock)
+        self._metrics = metrics
+        self._backends = Backends(self._clock, metrics)
 
     def build_generation(self, configuration: Configuration) -> Generation:
         """Return *configuration* at work. It needs a running event loop, and connects to nothing until it is asked."""
@@ -73,6 +78,7 @@ class Factory:
             configuration,
             breakers={backend.settings.name: backend.breaker for backend in acquired},
             grid=TickGrid(self._clock, configuration.resolution_s),
+            observer=self._metrics,
         )
 
         async def aclose() -> None:

@@ -1,86 +1,194 @@
 """The ASGI application: the hot path first, everything else through FastAPI, every error a Status."""
 
 import logging
+import time
+import uuid
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Protocol
 
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from adapter.errors import Reason
-from adapter.server import discovery
+from adapter.errors import MetricError, Reason, ServerBusy
+from adapter.server.authz import is_open_path
+from adapter.server.discovery import add_discovery
+from adapter.server.door import Door
+from adapter.server.health import Health, Verdict
 from adapter.server.respond import send_json
 from adapter.server.routes import Metrics, find_target, serve_metric
-from adapter.server.wire import GROUP, GROUP_VERSION, build_plain_status, encode_json
+from adapter.server.wire import build_error_status, build_plain_status, encode_json
 from adapter.serving.ticks import EvaluationFault
 
-_HEALTH_PATHS = ("/healthz", "/livez", "/readyz")
+MAX_IN_FLIGHT = 400
+
+_AUDIT_ID = b"audit-id"
+_AUDIT_ID_LIMIT_BYTES = 64
 
 _log = logging.getLogger(__name__)
 
 
-class Application:
-    """Serves the external metrics API. *list_metrics* gives the names that discovery shows."""
+class RequestObserver(Protocol):
+    """What wants to know of requests."""
 
-    def __init__(self, metrics: Metrics, list_metrics: Callable[[], list[str]]) -> None:
+    def note_in_flight(self, count: int) -> None:
+        """Take how many requests are being answered now."""
+        ...
+
+    def note_request(self, metric: str, reason: str, took_s: float) -> None:
+        """Take one answer: the metric asked for (empty for other paths), our Reason or `OK`, and its seconds."""
+        ...
+
+
+class Application:
+    """Serves the external metrics API.
+
+    *list_metrics* gives the names that discovery shows; without a *door* everyone may come in (plain HTTP on
+    loopback).
+    """
+
+    def __init__(  # noqa: PLR0913 - all but two by keyword
+        self,
+        metrics: Metrics,
+        list_metrics: Callable[[], list[str]],
+        *,
+        door: Door | None = None,
+        health: Health | None = None,
+        observer: RequestObserver | None = None,
+        max_in_flight: int = MAX_IN_FLIGHT,
+    ) -> None:
         self._metrics = metrics
-        self._rest = build_rest(list_metrics)
+        self._door = door
+        self._health = health or Health()
+        self._observer = observer
+        self._max_in_flight = max_in_flight
+        self._in_flight = 0
+        self._rest = build_rest(list_metrics, self._health)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one ASGI event stream."""
         if scope["type"] != "http":
             await self._rest(scope, receive, send)
             return
-        has_started = has_ended = False
-
-        async def send_noting(message: Message) -> None:
-            nonlocal has_started, has_ended
-            has_started = True
-            await send(message)
-            has_ended = message["type"] == "http.response.body" and not message.get("more_body", False)
-
+        began_s = time.perf_counter()
+        exchange = _Exchange(scope, send, is_last=self._health.is_draining)
+        self._count(1)
+        target = find_target(scope)
         try:
-            target = find_target(scope)
-            if target is None:
-                await self._rest(scope, receive, send_noting)
-            else:
-                await serve_metric(scope, send_noting, target=target, metrics=self._metrics)
+            await self._answer(scope, receive, exchange, target)
         except Exception as error:
             if not isinstance(error, EvaluationFault):
                 _log.exception("request_failed method=%s path=%r", scope["method"], scope["path"])
-            if not has_started:
-                await send_json(send, _build_fault_status(), code=500)
-            elif not has_ended:
+            exchange.reason = "Fault"
+            if not exchange.has_started:
+                await send_json(exchange.send, _build_fault_status(), code=500)
+            elif not exchange.has_ended:
                 raise
+        finally:
+            self._count(-1)
+            if self._observer is not None:
+                name = target[1] if target is not None else ""
+                self._observer.note_request(name, exchange.reason, time.perf_counter() - began_s)
+
+    async def _answer(
+        self, scope: Scope, receive: Receive, exchange: "_Exchange", target: tuple[str, str] | None
+    ) -> None:
+        try:
+            if self._in_flight > self._max_in_flight and not is_open_path(scope["path"]):
+                raise ServerBusy(limit=self._max_in_flight)
+            if self._door is not None:
+                await self._door.check_admission(scope, target)
+        except MetricError as error:
+            exchange.reason = error.reason
+            status = build_error_status(error, target[1] if target is not None else "")
+            await send_json(exchange.send, status, code=error.reason.code)
+            return
+        if target is None:
+            await self._rest(scope, receive, exchange.send)
+        else:
+            exchange.reason = await serve_metric(scope, exchange.send, target=target, metrics=self._metrics)
+
+    def _count(self, change: int) -> None:
+        self._in_flight += change
+        if self._observer is not None:
+            self._observer.note_in_flight(self._in_flight)
 
 
-def build_rest(list_metrics: Callable[[], list[str]]) -> FastAPI:
+class _Exchange:
+    """One request's answer on its way out: how far it came, and the headers that every answer has."""
+
+    __slots__ = ("_extra", "_send", "has_ended", "has_started", "reason")
+
+    def __init__(self, scope: Scope, send: Send, *, is_last: bool) -> None:
+        self._send = send
+        self._extra = [(_AUDIT_ID, _find_audit_id(scope))]
+        if is_last:  # draining: the client's next request should find another server
+            self._extra.append((b"connection", b"close"))
+        self.has_started = False
+        self.has_ended = False
+        self.reason: str = "OK"
+
+    async def send(self, message: Message) -> None:
+        """Pass *message* on."""
+        self.has_started = True
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message["headers"], *self._extra]
+        await self._send(message)
+        self.has_ended = message["type"] == "http.response.body" and not message.get("more_body", False)
+
+
+def _find_audit_id(scope: Scope) -> bytes:
+    """Return the request's own Audit-ID if it has a usable one, else a new one."""
+    for name, value in scope["headers"]:
+        if name == _AUDIT_ID and 0 < len(value) <= _AUDIT_ID_LIMIT_BYTES:
+            return bytes(value)
+    return str(uuid.uuid4()).encode()
+
+
+def build_rest(list_metrics: Callable[[], list[str]], health: Health) -> FastAPI:
     """Return the application for everything but the metrics themselves."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
-
-    def add(path: str, build: Callable[[], Any]) -> None:
-        async def endpoint() -> Response:
-            return Response(encode_json(build()), media_type="application/json")
-
-        app.add_api_route(path, endpoint, methods=["GET"])
-        app.add_api_route(f"{path}/", endpoint, methods=["GET"])
-
-    add("/apis", discovery.build_group_list)
-    add(f"/apis/{GROUP}", discovery.build_group)
-    add(f"/apis/{GROUP_VERSION}", lambda: discovery.build_resource_list(list_metrics()))
-    for path in _HEALTH_PATHS:
-        app.add_api_route(path, _answer_ok, methods=["GET"])
+    add_discovery(app, list_metrics)
+    add_health(app, health)
     app.add_exception_handler(HTTPException, _answer_http_error)
     app.add_exception_handler(Exception, _answer_fault)
     return app
 
 
-async def _answer_ok() -> Response:
-    return PlainTextResponse("ok")
+def add_health(app: FastAPI, health: Health) -> None:
+    """Add the probes' paths to *app*."""
+
+    async def answer(request: Request) -> Response:
+        name = request.url.path.strip("/")
+        is_verbose = "verbose" in request.query_params
+        judge = health.judge_readiness if name == "readyz" else health.judge_liveness
+        return _build_health_answer(judge(name, is_verbose=is_verbose))
+
+    for path in ("/healthz", "/livez", "/readyz"):
+        app.add_api_route(path, answer, methods=["GET"])
+
+
+def build_operations(health: Health, render_metrics: Callable[[], tuple[bytes, str]]) -> ASGIApp:
+    """Return the application of the second port: probes and self-metrics, plain HTTP, for the cluster's own use.
+
+    *render_metrics* returns the exposition and its content type.
+    """
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
+    add_health(app, health)
+
+    async def answer_metrics(_request: Request) -> Response:
+        body, content_type = render_metrics()
+        return Response(body, headers={"Content-Type": content_type})
+
+    app.add_api_route("/metrics", answer_metrics, methods=["GET"])
+    return app
+
+
+def _build_health_answer(verdict: Verdict) -> Response:
+    return PlainTextResponse(verdict.text, status_code=200 if verdict.is_well else 503)
 
 
 def _build_fault_status() -> dict[str, Any]:

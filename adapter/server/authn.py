@@ -3,7 +3,8 @@
 Source: k8s.io/apiserver pkg/authentication/authenticatorfactory, request/headerrequest and request/x509.
 """
 
-import logging
+import asyncio
+import hashlib
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Protocol
@@ -14,12 +15,14 @@ from starlette.types import Scope
 from adapter.clock import Clock
 from adapter.domain.identity import AuthenticationSettings, User
 from adapter.errors import Unauthenticated
+from adapter.server.reviews import ReviewCache, ReviewObserver
 from adapter.server.trust import ClientCa, find_common_name, find_organizations
 
 PEER_CERTIFICATE = "peer_certificate"
 """Where the transport puts the client certificate (DER) into the scope's state."""
 
-_log = logging.getLogger(__name__)
+PATIENCE_S = 5.0
+"""How long the cluster may take to review a token."""
 
 
 class TokenReviewer(Protocol):
@@ -28,6 +31,24 @@ class TokenReviewer(Protocol):
     async def review_token(self, token: str) -> User | None:
         """Return the user of a bearer token, None if it is not valid; raises Unauthenticated if nobody can say."""
         ...
+
+
+class TokenCache:
+    """Reviews tokens and keeps the answers for a while; the tokens themselves are not kept."""
+
+    def __init__(self, reviewer: TokenReviewer, clock: Clock, observer: ReviewObserver | None = None) -> None:
+        self._reviewer = reviewer
+        self._users: ReviewCache[bytes, User | None] = ReviewCache("token", clock, observer)
+
+    async def review_token(self, token: str) -> User | None:
+        """Return the user of a bearer token, None if it is not valid; raises Unauthenticated if nobody can say."""
+        digest = hashlib.sha256(token.encode("utf-8", errors="surrogatepass")).digest()
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                return await self._users.get(digest, lambda: self._reviewer.review_token(token))
+        except TimeoutError:
+            detail = f"the cluster did not answer the token review within {PATIENCE_S:g}s"
+            raise Unauthenticated(detail=detail) from None
 
 
 class Authenticator:

@@ -4,7 +4,6 @@ Source: k8s.io/apiserver pkg/server/options/authorization.go and plugin/pkg/auth
 """
 
 import asyncio
-from dataclasses import dataclass
 from typing import Protocol
 
 from starlette.types import Scope
@@ -12,15 +11,14 @@ from starlette.types import Scope
 from adapter.clock import Clock
 from adapter.domain.identity import AccessDecision, AccessQuestion, User
 from adapter.errors import Forbidden
+from adapter.server.reviews import ReviewCache, ReviewObserver
 from adapter.server.wire import GROUP, VERSION
 
-DECISION_STANDS_S = 10.0
 PATIENCE_S = 3.0
 """How long the cluster may take to answer: less than the aggregator and the HPA controller wait for us."""
 
 _SUPERUSERS = "system:masters"
 _OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz"})
-_CACHE_LIMIT = 10_000
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
@@ -32,55 +30,32 @@ class AccessReviewer(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    decision: AccessDecision
-    stands_until_s: float
-
-
 class Authorizer:
     """Lets pass what the cluster allows; what it cannot be asked about is not allowed."""
 
-    def __init__(self, reviewer: AccessReviewer, clock: Clock) -> None:
+    def __init__(self, reviewer: AccessReviewer, clock: Clock, observer: ReviewObserver | None = None) -> None:
         self._reviewer = reviewer
-        self._clock = clock
-        self._kept: dict[tuple[User, AccessQuestion], _Kept] = {}
-        self._asking: dict[tuple[User, AccessQuestion], asyncio.Task[AccessDecision]] = {}
+        self._decisions: ReviewCache[tuple[User, AccessQuestion], AccessDecision] = ReviewCache(
+            "access", clock, observer
+        )
 
     async def check_access(self, user: User, question: AccessQuestion) -> None:
         """Return if *user* may; raises Forbidden naming user, verb and resource."""
         if _SUPERUSERS in user.groups:
             return
-        key = (user, question)
-        kept = self._kept.get(key)
-        if kept is not None and self._clock.monotonic_s() < kept.stands_until_s:
-            decision = kept.decision
-        else:
-            decision = await self._decide(key)
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                decision = await self._decisions.get((user, question), lambda: self._ask(user, question))
+        except TimeoutError:
+            detail = f"the cluster did not answer the access review within {PATIENCE_S:g}s"
+            raise Forbidden(action=describe_denial(user, question), detail=detail) from None
+        except Forbidden as error:
+            raise Forbidden(action=describe_denial(user, question), detail=error.detail) from error
         if not decision.is_allowed:
             raise Forbidden(action=describe_denial(user, question), detail=decision.reason)
 
-    async def _decide(self, key: tuple[User, AccessQuestion]) -> AccessDecision:
-        task = self._asking.get(key)
-        if task is None:
-            task = asyncio.create_task(self._ask(key))
-            self._asking[key] = task
-            task.add_done_callback(lambda _task: self._asking.pop(key, None))
-        return await asyncio.shield(task)
-
-    async def _ask(self, key: tuple[User, AccessQuestion]) -> AccessDecision:
-        user, question = key
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                decision = await self._reviewer.review_access(user, question)
-        except TimeoutError:
-            return AccessDecision(False, f"the cluster did not answer the access review within {PATIENCE_S:g}s")
-        except Forbidden as error:
-            return AccessDecision(False, error.detail)
-        if len(self._kept) >= _CACHE_LIMIT:
-            self._kept.clear()
-        self._kept[key] = _Kept(decision, self._clock.monotonic_s() + DECISION_STANDS_S)
-        return decision
+    async def _ask(self, user: User, question: AccessQuestion) -> AccessDecision:
+        return await self._reviewer.review_access(user, question)
 
 
 def is_open_path(path: str) -> bool:

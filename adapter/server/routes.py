@@ -41,8 +41,8 @@ def find_target(scope: Scope) -> tuple[str, str] | None:
     return namespace, metric
 
 
-async def serve_metric(scope: Scope, send: Send, *, target: tuple[str, str], metrics: Metrics) -> None:
-    """Answer one request for a metric with a value list or a Status."""
+async def serve_metric(scope: Scope, send: Send, *, target: tuple[str, str], metrics: Metrics) -> str:
+    """Answer one request for a metric with a value list or a Status; return our Reason, or `OK`."""
     namespace, metric = target
     options = QueryOptions()
     try:
@@ -56,5 +56,6 @@ async def serve_metric(scope: Scope, send: Send, *, target: tuple[str, str], met
         allow = ((b"allow", b"GET"),) if isinstance(error, MethodNotAllowed) else ()
         status = build_error_status(error, metric)
         await send_json(send, status, code=error.reason.code, is_pretty=options.is_pretty, headers=allow)
-    else:
-        await send_json(send, build_value_list(answer, metric), is_pretty=options.is_pretty)
+        return error.reason
+    await send_json(send, build_value_list(answer, metric), is_pretty=options.is_pretty)
+    return "OK"

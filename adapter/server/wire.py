@@ -44,7 +44,9 @@ def build_value_list(answer: Answer, metric: str) -> dict[str, Any]:
 
 
 def build_error_status(error: MetricError, metric: str) -> dict[str, Any]:
-    """Return the Status of *error*: the message names the metric, the cause's reason is ours."""
+    """Return the Status of *error*: the message names the metric, if it is about one; the cause's reason is ours."""
+    if not metric:
+        return build_plain_status(error.reason.code, error.reason.status_reason, error.describe(), cause=error.reason)
     name = clip_text(metric, _NAME_LIMIT)
     message = _limit_bytes(f'metric "{name}": {error.describe()}')
     details = {"name": name, "group": GROUP, "causes": [{"reason": str(error.reason), "message": message}]}

@@ -8,6 +8,7 @@ from adapter.domain.samples import QueryResult
 from adapter.errors import format_labels
 from adapter.serving.breaker import Breaker
 from adapter.serving.notes import note_result_checks
+from adapter.serving.ports import EvaluationObserver
 from adapter.serving.trace import Trace
 
 
@@ -28,6 +29,7 @@ class Occasion:
     tick_s: float
     breaker: Breaker
     trace: Trace | None = None
+    observer: EvaluationObserver | None = None
 
     def note(self, name: str, detail: str) -> None:
         """Write down one step, where somebody wants to read it."""
@@ -45,7 +47,10 @@ async def evaluate_rule(rule: Rule, promql: str, occasion: Occasion) -> Evaluati
     if occasion.trace is not None:
         occasion.note("raw", describe_result(result))
         note_result_checks(occasion.trace, result, rule)
-    return Evaluation(promql=promql, tick_s=occasion.tick_s, result=check_result(result, rule))
+    checked = check_result(result, rule)
+    if occasion.observer is not None:
+        occasion.observer.note_evaluation(rule.name, tick_s=occasion.tick_s, series=len(checked.samples))
+    return Evaluation(promql=promql, tick_s=occasion.tick_s, result=checked)
 
 
 def describe_result(result: QueryResult) -> str:

@@ -24,3 +24,11 @@ class Backend(Protocol):
     async def aclose(self) -> None:
         """Close all connections."""
         ...
+
+
+class EvaluationObserver(Protocol):
+    """What wants to know of evaluations: once for each query, not for each request."""
+
+    def note_evaluation(self, rule: str, *, tick_s: float, series: int) -> None:
+        """Take that *rule* has a usable result of so many *series* at *tick_s* (Unix seconds)."""
+        ...

@@ -12,6 +12,7 @@ from adapter.domain.selectors import Selector, parse_selector
 from adapter.serving.breaker import Breaker
 from adapter.serving.evaluation import Occasion, evaluate_rule
 from adapter.serving.notes import note_rule, note_tick
+from adapter.serving.ports import EvaluationObserver
 from adapter.serving.pushdown import PushdownEvaluator
 from adapter.serving.snapshot import SnapshotEvaluator
 from adapter.serving.ticks import TickGrid
@@ -36,7 +37,15 @@ class Provider:
     *breakers* has one for each backend of the configuration.
     """
 
-    def __init__(self, configuration: Configuration, *, breakers: Mapping[str, Breaker], grid: TickGrid) -> None:
+    def __init__(
+        self,
+        configuration: Configuration,
+        *,
+        breakers: Mapping[str, Breaker],
+        grid: TickGrid,
+        observer: EvaluationObserver | None = None,
+    ) -> None:
+        self._observer = observer
         self.configuration = configuration
         self._breakers = breakers
         self._grid = grid
@@ -60,7 +69,9 @@ class Provider:
             note_tick(trace, tick_s, self.configuration.resolution_s)
         evaluator = self._pushdowns if rule.query.has_matchers else self._snapshots
         return await evaluator.fetch(
-            rule, selection, Occasion(question.namespace, tick_s, self._breakers[rule.backend], trace)
+            rule,
+            selection,
+            Occasion(question.namespace, tick_s, self._breakers[rule.backend], trace, self._observer),
         )
 
     async def fetch_whole(self, rule: Rule, *, namespace: str) -> QueryResult:
