@@ -202,7 +202,7 @@ class _Merging:
             self.problems.append(place.problem(Kind.DUPLICATE, detail, name, below=below))
 
     def _find_missing_backends(self) -> Iterator[Problem]:
-        missing = [(name, place) for name, place in self.uses if name not in self.backends and isinstance(name, str)]
+        missing = [(name, place) for name, place in self.uses if isinstance(name, str) and name not in self.backends]
         without_default = [place for name, place in missing if name == DEFAULT_BACKEND]
         if without_default:
             first = without_default[0]

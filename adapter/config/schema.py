@@ -227,4 +227,9 @@ class _SchemaWriter(GenerateJsonSchema):
 def build_json_schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a configuration file."""
     schema = FileKeys.model_json_schema(by_alias=True, schema_generator=_SchemaWriter)
+    definitions = schema["$defs"]
+    for definition in definitions.values():
+        for key in definition["properties"].values():
+            if "$ref" in key:  # pydantic drops the key's own description where its default is made by a factory
+                key.setdefault("description", definitions[key["$ref"].rpartition("/")[2]]["description"])
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "depthgauge configuration"}

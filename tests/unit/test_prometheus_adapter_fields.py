@@ -155,7 +155,7 @@ externalRules:
     assert "{seriesQuery: SERIES, metricsQuery: ...}" in problem.detail
 
 
-def test_field_10(load: Load, tmp_path: Path) -> None:
+def test_field_10(tmp_path: Path) -> None:
     """A path prefix is kept without its last slash, and a query of several series is served as it is."""
     path = tmp_path / "prefixed.yaml"
     path.write_text("""\
