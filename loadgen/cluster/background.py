@@ -12,16 +12,19 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from loadgen.cluster.controlplane import ControlPlane, find_programs
+from loadgen.cluster.controlplane import ControlPlane
 from loadgen.cluster.errors import ClusterFailed
 from loadgen.cluster.pki import replace_file
+from loadgen.cluster.programs import find_programs
 from loadgen.parts.cachefolder import find_cache_folder, find_checkout, hold_lock
 
+HOLDER_LOG = "holder.log"
+ERROR_PREFIX = "error: "
+"""What the holder's last words begin with; lines before are progress."""
 HOLDER_END_DEADLINE_S = 30.0
 POLL_S = 0.1
 FIRST_FIELD = 3
@@ -145,21 +148,12 @@ def start_background(folder: Path, *, hpa_sync_period_s: float, report: Callable
             report("a control plane is up already")
             return state
         _end(state, folder)
-        log_path = folder / "holder.log"
-        arguments = ["cluster", "hold", f"--folder={folder}", f"--hpa-sync-period-s={hpa_sync_period_s:g}"]
-        with log_path.open("wb") as log:
-            holder = subprocess.Popen(
-                [sys.executable, "-m", "loadgen", *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        holder = _start_holder(folder, hpa_sync_period_s=hpa_sync_period_s)
         try:
-            return _await_state(holder, folder=folder, log_path=log_path, report=report)
+            return _await_state(holder, folder=folder, report=report)
         except BaseException:
-            holder.terminate()
-            holder.wait()
+            holder.end(signal.SIGTERM)
+            holder.wait_for_end(HOLDER_END_DEADLINE_S)
             raise
 
 
@@ -201,27 +195,51 @@ def hold(folder: Path, *, hpa_sync_period_s: float) -> None:
             signal.pause()
 
 
-def _await_state(
-    holder: subprocess.Popen[bytes], *, folder: Path, log_path: Path, report: Callable[[str], None]
-) -> BackgroundState:
+def _start_holder(folder: Path, *, hpa_sync_period_s: float) -> ProcessMark:
+    """Start the holder as nobody's child: it outlives this process, which need not wait for its end."""
+    command = [sys.executable, "-m", "loadgen", "cluster", "hold"]
+    command += [f"--folder={folder}", f"--hpa-sync-period-s={hpa_sync_period_s:g}"]
+    script = '"$@" </dev/null >"$0" 2>&1 & echo $!'
+    said = subprocess.run(
+        ["/bin/sh", "-c", script, str(folder / HOLDER_LOG), *command],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        start_new_session=True,
+    ).stdout
+    holder = find_mark("holder", int(said))
+    if holder is None:
+        raise ClusterFailed(part="cluster", cause="its holder ended at once", log_tail="\n".join(_read_lines(folder)))
+    return holder
+
+
+def _await_state(holder: ProcessMark, *, folder: Path, report: Callable[[str], None]) -> BackgroundState:
     shown = 0
     while True:
-        has_ended = holder.poll() is not None
-        lines = log_path.read_text("utf-8", "replace").splitlines()
-        if has_ended:
+        is_alive = holder.is_alive
+        lines = _read_lines(folder)
+        state = load_state(folder)
+        failed = next((number for number, line in enumerate(lines) if line.startswith(ERROR_PREFIX)), len(lines))
+        for line in lines[shown:failed]:
+            report(line)
+        shown = max(shown, failed)
+        if is_alive and state is not None and state.holder.pid == holder.pid:
+            return state
+        if not is_alive:
             raise ClusterFailed(
                 part="cluster",
-                cause=f"it did not come up; its holder ended with {holder.returncode}",
-                log_tail="\n".join(lines[shown:]),
+                cause="it did not come up",
+                log_tail="\n".join(lines[failed:]).removeprefix(ERROR_PREFIX),
                 next_step=f"each part's whole log is in {folder / 'logs'}",
             )
-        for line in lines[shown:]:
-            report(line)
-        shown = len(lines)
-        state = load_state(folder)
-        if state is not None and state.holder.pid == holder.pid:
-            return state
-        time.sleep(POLL_S)
+        holder.wait_for_end(POLL_S)
+
+
+def _read_lines(folder: Path) -> list[str]:
+    try:
+        return (folder / HOLDER_LOG).read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return []
 
 
 def _end(state: BackgroundState | None, folder: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from loadgen.cluster.background import (
+    ERROR_PREFIX,
     BackgroundState,
     ProcessMark,
     hold,
@@ -16,8 +17,8 @@ from loadgen.cluster.background import (
     start_background,
     stop_background,
 )
-from loadgen.cluster.controlplane import ensure_programs
 from loadgen.cluster.errors import ClusterFailed
+from loadgen.cluster.programs import ensure_programs
 from loadgen.parts.errors import PartUnavailable
 
 NOT_UP_EXIT_CODE = 3
@@ -124,5 +125,5 @@ The control plane is up at {state.url}. Try:
 
 
 def _fail(error: Exception) -> NoReturn:
-    print(f"error: {error}", file=sys.stderr)  # noqa: T201  # as it is, without a box around it
+    print(f"{ERROR_PREFIX}{error}", file=sys.stderr)  # noqa: T201  # as it is, without a box around it
     raise typer.Exit(1) from error

@@ -35,11 +35,7 @@ from loadgen.cluster.servers import (
     Scheduler,
     build_ssl_context,
 )
-from loadgen.parts import PartUnavailable, ensure_part, find_part
 from loadgen.parts.process import LOOPBACK, ServerFailed, ServerProcess
-
-PROGRAMS = ("etcd-server", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "kubectl")
-"""The parts that a control plane needs; see `loadgen.parts`."""
 
 FRONT_PROXY_NAME = "front-proxy-client"
 AUTHENTICATION_CONFIG = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
@@ -48,37 +44,13 @@ Document = Mapping[str, object]
 T = TypeVar("T")
 
 
-def find_programs() -> dict[str, Path]:
-    """Return the program of each part that a control plane needs. No network.
-
-    Raises: PartUnavailable naming all that are missing, and the command that provides them.
-    """
-    found = {name: find_part(name) for name in PROGRAMS}
-    missing = [name for name, path in found.items() if path is None]
-    if missing:
-        raise PartUnavailable(
-            part="control plane",
-            cause=f"{', '.join(missing)} missing",
-            next_step=f"run: loadgen parts ensure {' '.join(missing)}   (minutes, the first time)",
-        )
-    return {name: path for name, path in found.items() if path is not None}
-
-
-def ensure_programs(report: Callable[[str], None]) -> dict[str, Path]:
-    """Return the program of each part that a control plane needs, provided where missing: minutes, the first time.
-
-    Raises: PartUnavailable with what to do next.
-    """
-    return {name: ensure_part(name, report=report) for name in PROGRAMS}
-
-
 class ControlPlane:
     """etcd, kube-apiserver, kube-controller-manager, kube-scheduler and KWOK, ready when the block is entered.
 
     Everything listens on 127.0.0.1 on free ports, and ends with the block or with this process. Not thread-safe.
 
     Args:
-        programs: the program of each part; see `find_programs` and `ensure_programs`.
+        programs: the program of each part; see `loadgen.cluster.programs`.
         hpa_sync_period_s: how often each HPA is evaluated; Kubernetes' own default is 15 s.
         requestheader_allowed_names: common names that an aggregated server shall accept from the front proxy; empty
             for any. The API server's own is `front-proxy-client`.

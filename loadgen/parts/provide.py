@@ -78,7 +78,7 @@ def _locate_cached(part: Part, cache: Path) -> Path | None:
 
 def _has_files(program: Path, part: Part) -> bool:
     beside = part.beside if isinstance(part, GoPart) else None
-    return beside is None or (program.parent / beside.name).is_dir()
+    return beside is None or (program.resolve().parent / beside.name).is_dir()
 
 
 def _has_major(program: Path, major: int | None) -> bool:
