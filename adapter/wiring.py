@@ -1,19 +1,30 @@
 """The one place that constructs: from a loaded configuration to something that answers."""
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from adapter.clock import Clock, SystemClock
 from adapter.domain.backends import BackendSettings
+from adapter.domain.identity import AuthenticationSettings
 from adapter.domain.rules import Configuration
 from adapter.observe import ObservedBackend, SelfMetrics
+from adapter.server.authn import Authenticator, TokenCache
+from adapter.server.authz import Authorizer
+from adapter.server.door import Door
+from adapter.server.reviews import ReviewObserver
+from adapter.server.transport import BadCertificate, ServingTls
 from adapter.serving.breaker import Breaker
 from adapter.serving.live import Generation
 from adapter.serving.ports import Backend
 from adapter.serving.provider import Provider
 from adapter.serving.ticks import TickGrid
+from adapter.upstream.kube import Cluster, connect_cluster
 from adapter.upstream.prometheus import PrometheusBackend
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -86,3 +97,55 @@ class Factory:
             await self._backends.release(acquired)
 
         return Generation(provider=provider, aclose=aclose)
+
+
+class ClusterTrust:
+    """Whom this server believes, as the cluster says it, and kept as the cluster says it."""
+
+    def __init__(self, cluster: Cluster, authenticator: Authenticator, authorizer: Authorizer, tls: ServingTls) -> None:
+        self._cluster = cluster
+        self._authenticator = authenticator
+        self._tls = tls
+        self._settings: AuthenticationSettings | None = None
+        self.door = Door(authenticator, authorizer)
+
+    async def keep_fresh(self) -> None:
+        """Follow the cluster's settings for ever."""
+        await self._cluster.watch_authentication_settings(self.trust)
+
+    def trust(self, settings: AuthenticationSettings) -> None:
+        """Believe *settings* from now on, in the next handshakes and requests; unusable ones are logged and ignored."""
+        if settings == self._settings:
+            return
+        try:
+            self._tls.trust(settings.requestheader_ca_pem + b"\n" + settings.client_ca_pem)
+            self._authenticator.trust(settings)
+        except (BadCertificate, ValueError) as error:
+            _log.error("authentication_settings_unusable kept=previous %s", error)
+            return
+        self._settings = settings
+        _log.info("authentication_settings_loaded allowed_names=%s", ",".join(sorted(settings.allowed_names)) or "any")
+
+    async def aclose(self) -> None:
+        """Close the connections to the cluster."""
+        await self._cluster.aclose()
+
+
+async def connect_trust(
+    kubeconfig: Path | None, *, tls: ServingTls, clock: Clock, observer: ReviewObserver
+) -> ClusterTrust:
+    """Return the trust of the cluster of *kubeconfig*, or of the one that this pod runs in.
+
+    Raises: ClusterUnavailable if the cluster's settings cannot be read now, with what to do.
+    """
+    cluster = await connect_cluster(kubeconfig)
+    try:
+        settings = await cluster.read_authentication_settings()
+        tokens = TokenCache(cluster, clock, observer)
+        authenticator = Authenticator(AuthenticationSettings(), tokens=tokens, clock=clock)
+        trust = ClusterTrust(cluster, authenticator, Authorizer(cluster, clock, observer), tls)
+        trust.trust(settings)
+    except BaseException:
+        await cluster.aclose()
+        raise
+    return trust
