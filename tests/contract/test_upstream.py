@@ -451,17 +451,32 @@ def test_connection_is_kept_alive(fake: FakePrometheus, asker: Asker) -> None:
     assert fake.connections == 1
 
 
-def test_restarted_server_is_no_error(fake: FakePrometheus, asker: Asker) -> None:
-    """Connections kept alive over a restart of the backend are replaced silently, all of them."""
-    fake.gate.close()
+def open_connections(asker: Asker, fake: FakePrometheus, number: int) -> None:
+    """Have *number* connections kept alive."""
 
     async def fill() -> None:
-        asked = [asyncio.create_task(asker.backend.query("q", time_s=NOW_S, timeout_s=10)) for _ in range(8)]
-        await asyncio.to_thread(fake.wait_for_requests, 8)
+        asked = [asyncio.create_task(asker.backend.query("q", time_s=NOW_S, timeout_s=10)) for _ in range(number)]
+        await asyncio.to_thread(fake.wait_for_requests, number)
         fake.gate.open()
         await asyncio.gather(*asked)
 
+    fake.gate.close()
     asker.run(fill())
+
+
+def test_replaced_server_is_no_error_however_many_connections_were_kept(fake: FakePrometheus, asker: Asker) -> None:
+    """When all kept connections turn out dead only as they are used, the second attempt is made on a new one."""
+    open_connections(asker, fake, 5)
+    fake.break_connections()
+
+    assert asker.query() == FIVE_RESULT
+    assert asker.query_all(*["q"] * 5) == [FIVE_RESULT] * 5
+    assert fake.count("q") == 5 + 2 + 5
+
+
+def test_restarted_server_is_no_error(fake: FakePrometheus, asker: Asker) -> None:
+    """Connections kept alive over a restart of the backend are replaced silently, all of them."""
+    open_connections(asker, fake, 8)
     fake.stop()
     fake.start()
 

@@ -12,6 +12,7 @@ import pytest
 from adapter.domain.backends import BackendSettings, BasicAuth, TlsSettings
 from adapter.domain.samples import QueryResult, Sample
 from adapter.errors import BackendRefused, BackendUnavailable
+from adapter.upstream.tls import TlsFiles
 from tests.support.asking import NOW_S, Asker
 from tests.support.fake_prometheus import Authority, FakePrometheus, page, vector
 
@@ -249,26 +250,51 @@ def test_tls_rotated_authority_is_trusted_without_a_restart(tmp_path: Path, serv
 
 
 def test_tls_change_lets_queries_under_way_finish(tmp_path: Path, authority: Authority, serve: Serve) -> None:
-    """Changed files mean new connections; the query on the old one ends as if nothing had happened."""
+    """Changed files mean new connections; the queries on the old ones end as if nothing had happened."""
     ca_file = tmp_path / "given.pem"
     ca_file.write_bytes(authority.ca_pem)
     fake = serve(authority.build_server_context())
+    fake.set("later", FIVE.but(delay_s=0.3))
     with Asker(trusting(fake, ca_file=ca_file)) as asker:
 
         async def change_meanwhile() -> list[QueryResult]:
             fake.gate.close()
-            old = asyncio.create_task(asker.backend.query("q", time_s=NOW_S, timeout_s=10))
+            asked = [asyncio.create_task(asker.backend.query("q", time_s=NOW_S, timeout_s=10))]
             await asyncio.to_thread(fake.wait_for_requests, 1)
-            ca_file.write_bytes(authority.ca_pem + Authority(tmp_path, "more").ca_pem)
-            new = asyncio.create_task(asker.backend.query("q", time_s=NOW_S, timeout_s=10))
+            asked.append(asyncio.create_task(asker.backend.query("later", time_s=NOW_S, timeout_s=10)))
             await asyncio.to_thread(fake.wait_for_requests, 2)
+            ca_file.write_bytes(authority.ca_pem + Authority(tmp_path, "more").ca_pem)
+            asked.append(asyncio.create_task(asker.backend.query("q", time_s=NOW_S, timeout_s=10)))
+            await asyncio.to_thread(fake.wait_for_requests, 3)
             fake.gate.open()
-            return [await old, await new]
+            return await asyncio.gather(*asked)
 
-        assert asker.run(change_meanwhile()) == [FIVE_RESULT] * 2
+        assert asker.run(change_meanwhile()) == [FIVE_RESULT] * 3
         asker.query()
 
-    assert [request.connection for request in fake.requests] == [1, 2, 2]
+    assert [request.connection for request in fake.requests] == [1, 2, 3, 3]
+
+
+def test_tls_files_that_are_broken_are_tried_once(
+    authority: Authority, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broken file is not loaded again with every query, only when it has changed."""
+    loaded: list[None] = []
+    build_context = TlsFiles.build_context
+
+    def count(files: TlsFiles) -> ssl.SSLContext:
+        loaded.append(None)
+        return build_context(files)
+
+    monkeypatch.setattr(TlsFiles, "build_context", count)
+    fake = serve(authority.build_server_context())
+    with Asker(trusting(fake, ca_file=authority.ca_file)) as asker:
+        asker.query()
+        authority.ca_file.write_text("spoilt")
+        for _ in range(3):
+            asker.query()
+
+    assert len(loaded) == 2
 
 
 @pytest.mark.parametrize("fault", ["removed", "spoilt"])

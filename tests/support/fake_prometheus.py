@@ -240,6 +240,7 @@ class FakePrometheus:
         self._requests: list[Request] = []
         self._abandoned = 0
         self._connections = 0
+        self._broken_up_to = 0
         self._port = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -294,6 +295,14 @@ class FakePrometheus:
     def wait_for_abandoned(self, number: int, *, timeout_s: float = 10.0) -> None:
         """Wait until *number* requests have been given up in all."""
         self._wait(lambda: self._abandoned >= number, f"{number} abandoned requests", timeout_s)
+
+    def break_connections(self) -> None:
+        """Close each connection there is at its next request, unanswered: nothing shows before that.
+
+        So it looks when a server was replaced behind a service address, which then resets what it does not know.
+        """
+        with self._lock:
+            self._broken_up_to = self._connections
 
     def start(self) -> Self:
         """Listen, on the same port as before if there was one."""
@@ -387,6 +396,8 @@ class FakePrometheus:
         with self._lock:
             self._requests.append(request)
             self._lock.notify_all()
+            if request.connection <= self._broken_up_to:
+                return Answer(raw=b"")
             refusal = self._refuse(request)
             if refusal is not None:
                 return refusal
