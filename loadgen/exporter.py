@@ -2,7 +2,6 @@
 
 import json
 import signal
-import threading
 import urllib.request
 from collections.abc import Iterator
 
@@ -41,10 +40,9 @@ def run_exporter(queue_url: str, *, host: str, port: int) -> None:
     """Serve the depth at `http://HOST:PORT/metrics` until SIGTERM or SIGINT."""
     registry = CollectorRegistry()
     registry.register(DepthCollector(queue_url))
-    ended = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
+    ends = {signal.SIGTERM, signal.SIGINT}
+    signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # before there are threads: they inherit it, and sigwait needs it
     server, thread = start_http_server(port, addr=host, registry=registry)
-    ended.wait()
+    signal.sigwait(ends)
     server.shutdown()
     thread.join()

@@ -1,7 +1,7 @@
 """`loadgen demo`."""
 
+import math
 import shlex
-import signal
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from loadgen.demo.chain import Chain
+from loadgen.demo.ending import Ending
 from loadgen.demo.plan import MISTYPED_SELECTOR
 from loadgen.demo.run import EXIT_FAILED, Options, Outcome, run_demo
 from loadgen.demo.screen import LiveScreen, PlainScreen
@@ -60,11 +61,11 @@ def demo(  # noqa: PLR0913  # an argument is an option
     is_live = console.is_terminal and not console.is_dumb_terminal and not plain
     screen = LiveScreen(console, options.plan) if is_live else PlainScreen(console)
 
-    def afterwards(chain: Chain, outcome: Outcome) -> None:
+    def afterwards(chain: Chain, outcome: Outcome, ending: Ending) -> None:
         _print_outcome(console, outcome, options, is_live=is_live)
         _print_next(console, chain, is_kept=keep)
         if keep:
-            _wait_for_interrupt()
+            ending.sleep(math.inf)
 
     raise typer.Exit(run_demo(options, screen, afterwards=afterwards))
 
@@ -114,8 +115,3 @@ def _print_next(console: Console, chain: Chain, *, is_kept: bool) -> None:
 def _print_line(console: Console, text: str) -> None:
     """Print *text* as it is, never broken: it is there to be copied."""
     console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
-def _wait_for_interrupt() -> None:
-    while True:
-        signal.pause()

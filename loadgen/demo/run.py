@@ -2,15 +2,15 @@
 
 import contextlib
 import json
-import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any, Protocol
 
 from loadgen.demo.chain import Chain, NoFirstNumber
+from loadgen.demo.ending import Ending
 from loadgen.demo.judge import Verdict, find_first_number_s, find_last_number_s, judge_phase
 from loadgen.demo.plan import PhaseName, Plan
 from loadgen.demo.view import Progress
@@ -81,7 +81,7 @@ class Options:
     plan: Plan = field(default_factory=Plan)
 
 
-def run_demo(options: Options, screen: Screen, *, afterwards: Callable[[Chain, Outcome], None]) -> int:
+def run_demo(options: Options, screen: Screen, *, afterwards: Callable[[Chain, Outcome, Ending], None]) -> int:
     """Run everything, write the summary, and return the exit code: 0, 1 for any failure, 130 for Ctrl-C.
 
     *afterwards* is called when all phases are over, while everything still runs.
@@ -91,8 +91,8 @@ def run_demo(options: Options, screen: Screen, *, afterwards: Callable[[Chain, O
     options.summary.parent.mkdir(parents=True, exist_ok=True)
     options.summary.unlink(missing_ok=True)  # a run that is killed must not leave an older run's summary
     try:
-        with _ending_on_signals():
-            _run(options, screen, outcome, afterwards)
+        with Ending() as ending:
+            _run(options, screen, outcome, ending, afterwards)
     except KeyboardInterrupt:
         outcome.interrupted = len(outcome.verdicts) < len(options.plan.phases)
         if outcome.interrupted:
@@ -129,7 +129,13 @@ def build_summary(outcome: Outcome, plan: Plan) -> dict[str, Any]:
     }
 
 
-def _run(options: Options, screen: Screen, outcome: Outcome, afterwards: Callable[[Chain, Outcome], None]) -> None:
+def _run(
+    options: Options,
+    screen: Screen,
+    outcome: Outcome,
+    ending: Ending,
+    afterwards: Callable[[Chain, Outcome, Ending], None],
+) -> None:
     started_s = time.monotonic()
 
     def report(line: str) -> None:
@@ -148,12 +154,15 @@ def _run(options: Options, screen: Screen, outcome: Outcome, afterwards: Callabl
         chain.begin()
         with screen.watch():
             for number in range(len(options.plan.phases)):
-                _run_phase(number, chain, options.plan, screen, outcome)
-        afterwards(chain, outcome)
-        _ignore_further_interrupts()
+                outcome.verdicts.append(_watch_phase(number, chain, options.plan, screen, outcome, ending))
+                screen.conclude(outcome.verdicts[-1])
+        afterwards(chain, outcome, ending)
+        ending.ignore_further()
 
 
-def _run_phase(number: int, chain: Chain, plan: Plan, screen: Screen, outcome: Outcome) -> None:
+def _watch_phase(  # noqa: PLR0913, PLR0917  # one caller
+    number: int, chain: Chain, plan: Plan, screen: Screen, outcome: Outcome, ending: Ending
+) -> Verdict:
     name = plan.phases[number].name
     end_s = sum(phase.duration_s for phase in plan.phases[: number + 1])
     if name is PhaseName.EXPORTER_KILLED:
@@ -177,35 +186,9 @@ def _run_phase(number: int, chain: Chain, plan: Plan, screen: Screen, outcome: O
         next_s = sample.elapsed_s + plan.look_interval_s
         if next_s >= end_s:
             break
-        time.sleep(max(0.0, next_s - chain.elapsed_s()))
-    time.sleep(max(0.0, end_s - chain.elapsed_s()))
-    verdict = judge_phase(name, samples, plan)
-    outcome.verdicts.append(verdict)
-    screen.conclude(verdict)
-
-
-@contextlib.contextmanager
-def _ending_on_signals() -> Iterator[None]:
-    """Let SIGTERM and a closed terminal end the run as Ctrl-C does; afterwards everything is as before."""
-    numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-    before = {number: signal.getsignal(number) for number in numbers}
-
-    def end(_number: int, _frame: object) -> None:
-        _ignore_further_interrupts()  # what follows is the orderly end, which takes seconds at most
-        raise KeyboardInterrupt
-
-    for number in numbers:
-        signal.signal(number, end)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _ignore_further_interrupts() -> None:
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        signal.signal(number, signal.SIG_IGN)
+        ending.sleep(next_s - chain.elapsed_s())
+    ending.sleep(end_s - chain.elapsed_s())
+    return judge_phase(name, samples, plan)
 
 
 def _write_record(path: Path, samples: Sequence[ChainSample]) -> None:

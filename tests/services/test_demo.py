@@ -143,7 +143,7 @@ def test_demo_fails_and_names_the_phase_when_the_adapter_hides_what_it_does_not_
     monkeypatch.setenv("LYING_ADAPTER", lie)
     output = StringIO()
     options = Options(adapter=lying_adapter, folder=tmp_path, summary=tmp_path / "s" / "summary.json", plan=SHORT)
-    code = run_demo(options, PlainScreen(Console(file=output)), afterwards=lambda _chain, _outcome: None)
+    code = run_demo(options, PlainScreen(Console(file=output)), afterwards=lambda _chain, _outcome, _ending: None)
     assert code == 1
     summary = json.loads(options.summary.read_text())
     assert summary["ok"] is False
@@ -183,7 +183,7 @@ def test_demo_says_what_failed_when_the_adapter_cannot_start(prometheus2_binary:
     broken.chmod(0o755)
     output = StringIO()
     options = Options(adapter=broken, folder=tmp_path, summary=tmp_path / "summary.json", plan=SHORT)
-    code = run_demo(options, PlainScreen(Console(file=output)), afterwards=lambda _chain, _outcome: None)
+    code = run_demo(options, PlainScreen(Console(file=output)), afterwards=lambda _chain, _outcome, _ending: None)
     assert code == 1
     assert "out of cheese" in output.getvalue()
     summary = json.loads(options.summary.read_text())

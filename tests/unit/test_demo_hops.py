@@ -50,6 +50,7 @@ def test_metric_url_is_what_the_hpa_asks() -> None:
     [
         pytest.param(Reading(code=404, reason="NoSamples"), True, id="status-with-reason"),
         pytest.param(Reading(code=503), False, id="no-reason"),
+        pytest.param(Reading(code=200, reason="NoSamples"), False, id="reason-with-200"),
         pytest.param(Reading(code=200, message="no items"), False, id="empty-list"),
         pytest.param(Reading(message="connection refused"), False, id="no-answer"),
         pytest.param(Reading(code=200, value=Decimal(0)), False, id="number"),
