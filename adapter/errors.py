@@ -317,18 +317,20 @@ class WrongResultType(MetricError):
 
 @dataclass(eq=False)
 class TooManySeries(MetricError):
-    """The result is larger than the rule allows. *got* says how much came, *limit* what is allowed, both with unit."""
+    """The result is larger than is allowed. *got* says how much came, *limit* what is allowed, both with unit.
+
+    *setting* is the key that raises the limit, empty where none does.
+    """
 
     got: str
     limit: str
+    setting: str = "guards.maxSeries"
     reason: ClassVar[Reason] = Reason.TOO_MANY_SERIES
 
     def describe(self) -> str:
         """Name the size and the bound."""
-        return (
-            f"the result has {self.got}, more than the {self.limit} allowed; aggregate in the query, "
-            "put $matchers into it, or raise guards.maxSeries"
-        )
+        remedy = f"put $matchers into it, or raise {self.setting}" if self.setting else "or put $matchers into it"
+        return f"the result has {self.got}, more than the {self.limit} allowed; aggregate in the query, {remedy}"
 
 
 @dataclass(eq=False)

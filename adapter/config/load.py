@@ -194,7 +194,7 @@ class _Merging:
         self.notes += list_ignored(place.path, place.document)
 
     def _claim_name(self, name: object, place: Place, below: KeyPath) -> None:
-        if not isinstance(name, str) or not name:
+        if not isinstance(name, str) or name == "":
             return
         known = self.names.setdefault(name.lower(), place)
         if known is not place:
@@ -202,7 +202,7 @@ class _Merging:
             self.problems.append(place.problem(Kind.DUPLICATE, detail, name, below=below))
 
     def _find_missing_backends(self) -> Iterator[Problem]:
-        missing = [(name, place) for name, place in self.uses if isinstance(name, str) and name not in self.backends]
+        missing = [(name, place) for name, place in self.uses if name not in self.backends]
         without_default = [place for name, place in missing if name == DEFAULT_BACKEND]
         if without_default:
             first = without_default[0]

@@ -127,5 +127,5 @@ async def _read_result(answer: Answer) -> bytes:
     body = await read_body(answer.chunks, content_encoding=content_encoding, limit_bytes=ANSWER_LIMIT_BYTES)
     if body is None:
         limit = f"{ANSWER_LIMIT_BYTES // 1024**2} MiB"
-        raise TooManySeries(got=f"more than {limit} of JSON", limit=limit)
+        raise TooManySeries(got=f"more than {limit} of JSON", limit=limit, setting="")
     return body
