@@ -163,7 +163,7 @@ class Chain:
             AdapterProcess(self._adapter_binary, config=self.config_path, port=self._adapter_port)
         )
         self._report(f"adapter: {self.adapter.url} (configuration: {self.config_path})")
-        self._report("waiting for the first number: Prometheus takes up to 5 s to begin with its targets")
+        self._report("waiting for the first number")
         self.prometheus.wait_for(SERIES, timeout_s=FIRST_NUMBER_DEADLINE_S)
         first = self._await_first_number()
         self._report(f"the adapter's first number: {first.describe()}")

@@ -127,7 +127,7 @@ def _build_curves(samples: Sequence[ChainSample], plan: Plan) -> list[Text]:
     return [
         Text.assemble(("queue    ", "dim"), (held, "cyan")),
         Text.assemble(("adapter  ", "dim"), said),
-        Text(f"{CROSS} an error in place of a number; lag: how long ago the queue last held that number", style="dim"),
+        Text(f"{CROSS} an error, no number; lag: how long ago the queue last held that number", style="dim"),
     ]
 
 
