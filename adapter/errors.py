@@ -8,6 +8,7 @@
     ├── MethodNotAllowed                                                   405 MethodNotAllowed
     ├── NotFinite, Negative, NotRepresentable, WrongResultType,
     │   TooManySeries, ExpectedOne, BadQuery, BackendRefused               500 InternalError
+    ├── Stale, Incomplete, RequirementFailed                               503 ServiceUnavailable
     ├── BackendUnavailable, Partial, Overloaded, ServerBusy                503 ServiceUnavailable
     └── DeadlineExceeded                                                   504 Timeout
 
@@ -394,6 +395,55 @@ class Partial(MetricError):
         """Quote the first warnings."""
         quoted = clip_text("; ".join(self.warnings)) or "isPartial"
         return f"the backend's answer is partial: {quoted} (guards.allowPartial accepts it)"
+
+
+@dataclass(eq=False)
+class Stale(MetricError):
+    """A selected value rests on a sample that is too old, or on none at all (*age_s* is None then).
+
+    *setting* is the key whose limit it is.
+    """
+
+    age_s: float | None
+    limit_s: float
+    labels: Mapping[str, str]
+    setting: str = "guards.maxAge"
+    reason: ClassVar[Reason] = Reason.STALE
+
+    def describe(self) -> str:
+        """Name the age, the limit and the key that raises it."""
+        age = "no sample behind it" if self.age_s is None else f"a sample that is {self.age_s:.0f} s old"
+        return f"the value{_of_series(self.labels)} has {age}, the limit is {self.limit_s:g} s ({self.setting})"
+
+
+@dataclass(eq=False)
+class Incomplete(MetricError):
+    """Inputs are missing: *targets* that fed the rule are down, or fewer series than *least* are there (*series*)."""
+
+    targets: Sequence[str] = ()
+    series: int = 0
+    least: int = 0
+    reason: ClassVar[Reason] = Reason.INCOMPLETE
+
+    def describe(self) -> str:
+        """Name the targets, or both numbers."""
+        if not self.targets:
+            return f"only {self.series} input series where at least {self.least} must be (guards.minSeries)"
+        shown = ", ".join(self.targets[:5]) + (f" and {len(self.targets) - 5} more" if len(self.targets) > 5 else "")
+        return f"scrape targets that fed this metric are down: {clip_text(shown)} (guards.lostTargets)"
+
+
+@dataclass(eq=False)
+class RequirementFailed(MetricError):
+    """The rule's own PromQL says not to scale on this. *setting* is its key, *detail* what it saw."""
+
+    setting: str
+    detail: str
+    reason: ClassVar[Reason] = Reason.REQUIREMENT_FAILED
+
+    def describe(self) -> str:
+        """Name the key and what came back."""
+        return f"{self.setting} is not met: {clip_text(self.detail)}"
 
 
 @dataclass(eq=False)

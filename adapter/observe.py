@@ -12,6 +12,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from adapter.clock import Clock
+from adapter.domain.derivability import find_underived
 from adapter.domain.rules import Configuration
 from adapter.domain.samples import QueryResult
 from adapter.errors import MetricError
@@ -38,6 +39,10 @@ class SelfMetrics:
         self._reloads = self._counter("config_reloads", "Loads of the configuration.", "outcome")
         self._reload_failed = self._gauge("config_last_reload_failed", "Whether the last load failed: 1 if so.")
         self._rules_loaded = self._gauge("config_rules", "Rules in force.")
+        self._held = self._counter("held_answers", "Answers held while the backend is away.", "metric")
+        self._underived = self._gauge(
+            "guard_underived", "Guards that do nothing for a rule.", "metric", "guard"
+        )
         self._reviews = self._counter("reviews", "Access and token reviews.", "kind", "source")
         self._evaluations = _Evaluations(clock)
         self._registry.register(self._evaluations)
@@ -53,7 +58,12 @@ class SelfMetrics:
             self._evaluations.forget(gone)
             self._request_seconds.remove_by_labels({"metric": gone})
             self._requests.remove_by_labels({"metric": gone})
+            self._held.remove_by_labels({"metric": gone})
         self._names = names
+        self._underived.clear()
+        for rule in configuration.rules.values():
+            for guard in find_underived(rule):
+                self._underived.labels(rule.name, guard).set(1)
         self._rules_loaded.set(len(names))
         self._reloads.labels("ok").inc()
         self._reload_failed.set(0)
@@ -83,6 +93,10 @@ class SelfMetrics:
     def note_evaluation(self, rule: str, *, tick_s: float, series: int) -> None:
         """Take that *rule* has a usable result of so many *series* at *tick_s* (Unix seconds)."""
         self._evaluations.note(rule, tick_s, series)
+
+    def note_held(self, rule: str) -> None:
+        """Take that a request about *rule* got the last good answer, because the backend is away."""
+        self._held.labels(rule).inc()
 
     def note_review(self, kind: str, *, is_hit: bool) -> None:
         """Take one question to the cluster: `access` or `token`, answered from memory or not."""

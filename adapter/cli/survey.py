@@ -9,6 +9,7 @@ from typing import Final
 
 from adapter.cli.logs import silence_logs
 from adapter.clock import Clock, SystemClock
+from adapter.domain.evidence import Evidence, check_complete
 from adapter.domain.guards import build_answer
 from adapter.domain.lint import Finding, Level
 from adapter.domain.rules import Configuration, Rule
@@ -101,15 +102,16 @@ async def _look(provider: Provider, rule: Rule, namespace: str | None, clock: Cl
         return Sighting(rule, skipped="the query names the request's namespace; give one with --namespace")
     started_s = clock.monotonic_s()
     try:
-        result = await provider.fetch_whole(rule, namespace=namespace or "")
+        evaluation = await provider.fetch_whole(rule, namespace=namespace or "")
+        check_complete(evaluation.evidence.losses)
     except MetricError as error:
         return Sighting(rule, error=error, duration_s=clock.monotonic_s() - started_s)
-    return describe_result(rule, result, duration_s=clock.monotonic_s() - started_s)
+    return describe_result(rule, evaluation.result, evaluation.evidence, duration_s=clock.monotonic_s() - started_s)
 
 
-def describe_result(rule: Rule, result: QueryResult, *, duration_s: float) -> Sighting:
+def describe_result(rule: Rule, result: QueryResult, evidence: Evidence, *, duration_s: float) -> Sighting:
     """Return the sighting of a *result*; its error is NoSamples, or that of the first sample which cannot be served."""
-    errors = (error for sample in result.samples if (error := _find_error(sample, rule)) is not None)
+    errors = (error for sample in result.samples if (error := _find_error(sample, rule, evidence)) is not None)
     finite = sorted((sample.value for sample in result.samples if _is_finite(sample.value)), key=Decimal)
     return Sighting(
         rule,
@@ -122,9 +124,9 @@ def describe_result(rule: Rule, result: QueryResult, *, duration_s: float) -> Si
     )
 
 
-def _find_error(sample: Sample, rule: Rule) -> MetricError | None:
+def _find_error(sample: Sample, rule: Rule, evidence: Evidence) -> MetricError | None:
     try:
-        build_answer((sample,), rule)
+        build_answer((sample,), rule, evidence)
     except MetricError as error:
         return error
     return None

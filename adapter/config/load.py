@@ -14,12 +14,11 @@ from adapter.config.places import Place
 from adapter.config.positions import Document, parse_document
 from adapter.config.problems import ConfigurationError, KeyPath, Kind, Note, Problem, find_nearest
 from adapter.config.prometheus_adapter import convert_external_rule, list_ignored
-from adapter.config.schema import ExternalRuleKeys, FileKeys, MetricKeys, NamespaceLabelKeys
+from adapter.config.schema import ExternalRuleKeys, FileKeys, GuardKeys, MetricKeys, NamespaceLabelKeys, ZeroWhileKeys
 from adapter.config.sources import Sources, read_sources
-from adapter.config.unserved import find_unserved
 from adapter.config.validation import build_unknown_key, list_known_keys, validate_piece
 from adapter.domain.backends import BackendSettings
-from adapter.domain.promql import parse_shape, parse_template
+from adapter.domain.promql import QueryTemplate, parse_shape, parse_template
 from adapter.domain.rules import (
     AnyNamespace,
     Configuration,
@@ -165,7 +164,6 @@ class _Merging:
             if isinstance(entry, dict):
                 self._claim_name(entry.get("name"), below, ("name",))
                 self.uses.append((entry.get("backend", DEFAULT_BACKEND), below))
-                self.problems += find_unserved(entry, below.path, below.document)
             keys = validate_piece(_METRIC, entry, below.path, below.document)
             if isinstance(keys, list):
                 self.problems += keys
@@ -242,13 +240,30 @@ def _build_rule(keys: MetricKeys, origin: str) -> Rule:
         labels=keys.labels,
         aliases=keys.aliases,
         negative=keys.negative,
-        guards=Guards(
-            max_series=keys.guards.max_series,
-            expect_one=keys.guards.expect_one,
-            allow_partial=keys.guards.allow_partial,
-        ),
+        zero_while=_build_template(keys.empty.zero_while if isinstance(keys.empty, ZeroWhileKeys) else None),
+        hold_s=parse_duration_s(keys.hold),
+        guards=_build_guards(keys.guards),
         origin=origin,
     )
+
+
+def _build_guards(keys: GuardKeys) -> Guards:
+    default = Guards()
+    return Guards(
+        max_age_s=default.max_age_s if keys.max_age is None else parse_duration_s(keys.max_age),
+        freshness=_build_template(keys.freshness),
+        lost_targets_s=default.lost_targets_s if keys.lost_targets is None else parse_duration_s(keys.lost_targets),
+        tolerate_lost=keys.tolerate_lost,
+        min_series=keys.min_series,
+        max_series=keys.max_series,
+        expect_one=keys.expect_one,
+        allow_partial=keys.allow_partial,
+        require=_build_template(keys.require),
+    )
+
+
+def _build_template(query: str | None) -> QueryTemplate | None:
+    return parse_template(query) if query is not None else None
 
 
 def _build_namespace_policy(keys: Any) -> NamespacePolicy:  # noqa: ANN401 - a union that pydantic has picked from

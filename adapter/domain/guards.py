@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from adapter.domain.answers import Answer, Item
+from adapter.domain.evidence import Evidence, check_fresh
 from adapter.domain.quantity import check_representable, parse_sample_value
 from adapter.domain.rules import Rule
 from adapter.domain.samples import QueryResult, Sample
@@ -22,27 +23,28 @@ def check_result(result: QueryResult, rule: Rule) -> QueryResult:
     return result
 
 
-def build_answer(selected: Sequence[Sample], rule: Rule) -> Answer:
+def build_answer(selected: Sequence[Sample], rule: Rule, evidence: Evidence) -> Answer:
     """Return the items for the samples that a request selects, in a stable order; one bad sample fails them all.
 
     Shape:  1..n samples in, as many items out.
-    Raises: ExpectedOne, NotFinite, Negative, NotRepresentable.
+    Raises: ExpectedOne, Stale, NotFinite, Negative, NotRepresentable.
     """
     if rule.guards.expect_one and len(selected) > 1:
         raise ExpectedOne(count=len(selected))
     ordered = sorted(selected, key=_sort_key) if len(selected) > 1 else selected
-    items = tuple(_build_item(sample, rule) for sample in ordered)
+    items = tuple(_build_item(sample, rule, evidence) for sample in ordered)
     check_representable([item.quantity for item in items], [item.labels for item in items])
     return Answer(items=items)
 
 
-def _build_item(sample: Sample, rule: Rule) -> Item:
+def _build_item(sample: Sample, rule: Rule, evidence: Evidence) -> Item:
+    timestamp_s = check_fresh(sample, rule, evidence)
     quantity = parse_sample_value(sample.value, labels=sample.labels)
     if quantity.is_negative:
         if rule.negative == "error":
             raise Negative(value=sample.value, labels=sample.labels)
         quantity = quantity.clamped_at_zero()
-    return Item(labels=sample.labels, timestamp_s=sample.timestamp_s, quantity=quantity)
+    return Item(labels=sample.labels, timestamp_s=timestamp_s, quantity=quantity)
 
 
 def _sort_key(sample: Sample) -> tuple[list[tuple[str, str]], str]:

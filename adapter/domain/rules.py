@@ -39,11 +39,22 @@ NamespacePolicy = AnyNamespace | NamespaceLabel | NamespaceList
 
 @dataclass(frozen=True, slots=True)
 class Guards:
-    """The checks that a result must pass. *max_series* bounds the result series of the whole rule."""
+    """The checks that a result must pass.
 
+    *max_age_s* bounds the age of the oldest contributing sample, *lost_targets_s* is how long a target that fed the
+    rule is remembered (seconds; 0 switches either off); *freshness* is PromQL for Unix seconds where a sample's own
+    time is not the truth; *min_series* counts the input series, *max_series* the result's.
+    """
+
+    max_age_s: float = 120.0
+    freshness: QueryTemplate | None = None
+    lost_targets_s: float = 86_400.0
+    tolerate_lost: Literal["none", "any"] = "none"
+    min_series: int = 0
     max_series: int = 1000
     expect_one: bool = False
     allow_partial: bool = False
+    require: QueryTemplate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +62,8 @@ class Rule:
     """One metric.
 
     *labels* maps selector keys to Prometheus labels; *aliases* maps, per selector key, selector values to label
-    values; *shape* is what the parser says of the query; *origin* is `FILE:LINE` of the configuration.
+    values; *shape* is what the parser says of the query; *zero_while* is the evidence with which an empty result is 0;
+    *hold_s* is how long the last good answer bridges an absent backend; *origin* is `FILE:LINE` of the configuration.
     """
 
     name: str
@@ -62,6 +74,8 @@ class Rule:
     labels: Mapping[str, str] = field(default_factory=dict)
     aliases: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     negative: Literal["error", "clamp"] = "error"
+    zero_while: QueryTemplate | None = None
+    hold_s: float = 0.0
     guards: Guards = field(default_factory=Guards)
     origin: str = ""
 

@@ -1,8 +1,9 @@
 """Which samples a request selects: its namespace and its label selector, in Prometheus' labels."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from adapter.domain.evidence import Loss
 from adapter.domain.matchers import Matcher, build_matchers, format_matchers, is_label_name
 from adapter.domain.rules import NamespaceList, Rule
 from adapter.domain.samples import Sample
@@ -70,6 +71,13 @@ def check_labels_are_names(selector: Selector, *, known: Iterable[str] = ()) -> 
             raise UnmappedLabel(key=requirement.key)
 
 
+def find_selected_losses(losses: Sequence[Loss], selection: Selection, *, is_whole: bool) -> list[Loss]:
+    """Return the *losses* that a request for *selection* misses; all of them where they concern the rule as a whole."""
+    if is_whole or selection.is_everything:
+        return list(losses)
+    return [loss for loss in losses if _is_selected(loss.labels, selection)]
+
+
 def select_samples(samples: Sequence[Sample], selection: Selection, *, mapped: Iterable[str] = ()) -> Sequence[Sample]:
     """Return the samples that *selection* selects, in the order given; *mapped* are labels that the rule itself names.
 
@@ -82,7 +90,7 @@ def select_samples(samples: Sequence[Sample], selection: Selection, *, mapped: I
     check_labels_are_names(selection.selector, known=(*existing, *mapped))
     missing = _find_missing_label(selection, existing)
     if missing is None:
-        chosen = [sample for sample in samples if _is_selected(sample, selection)]
+        chosen = [sample for sample in samples if _is_selected(sample.labels, selection)]
         if chosen:
             return chosen
     raise NoMatch(
@@ -90,11 +98,11 @@ def select_samples(samples: Sequence[Sample], selection: Selection, *, mapped: I
     )
 
 
-def _is_selected(sample: Sample, selection: Selection) -> bool:
+def _is_selected(labels: Mapping[str, str], selection: Selection) -> bool:
     matcher = selection.namespace_matcher
-    if matcher is not None and sample.labels.get(matcher.label) != matcher.value:
+    if matcher is not None and labels.get(matcher.label) != matcher.value:
         return False
-    return selection.selector.matches(sample.labels)
+    return selection.selector.matches(labels)
 
 
 def _find_missing_label(selection: Selection, existing: Sequence[str]) -> str | None:

@@ -61,6 +61,11 @@ class Breaker:
         self._probe: asyncio.Task[MetricError | None] | None = None
         self._watch: asyncio.Task[None] | None = None
 
+    @property
+    def name(self) -> str:
+        """Return the backend's name in the configuration."""
+        return self._backend.name
+
     async def query(self, promql: str, *, time_s: float, rule: str) -> QueryResult:
         """Return the backend's answer to *promql* at *time_s* (Unix seconds), asked on behalf of *rule*.
 

@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
+from adapter.domain.evidence import Evidence, Loss
+from adapter.domain.inputs import Inputs
 from adapter.domain.quantity import LARGEST
 from adapter.domain.rules import Rule
 from adapter.domain.samples import QueryResult, Sample
@@ -41,6 +43,29 @@ def note_result_checks(trace: Trace, result: QueryResult, rule: Rule) -> None:
     told = f"{len(result.warnings)} warning(s)" + ", isPartial" * result.is_partial
     trace.note("check", f"partial: {told}; {'accepted' if rule.guards.allow_partial else 'none'} (allowPartial)")
     trace.note("check", f"maxSeries: {len(result.samples)} series; at most {rule.guards.max_series}")
+
+
+def note_ages(trace: Trace, aged: Evidence, rule: Rule) -> None:
+    """Note what the guard maxAge sees: those of `check_fresh`."""
+    limit = f"at most {rule.guards.max_age_s:g} s"
+    if not aged.is_aged:
+        why = "off" if rule.guards.max_age_s <= 0 else "not derivable: " + "; ".join(aged.inputs.gaps)
+        trace.note("check", f"maxAge: {why}")
+        return
+    ages = [age.age_s for age in aged.ages.values()] if aged.told is None else [age.age_s for _, age in aged.told]
+    seen = f"the oldest of {len(ages)} is {max(ages):.1f} s old" if ages else "no sample"
+    trace.note("check", f"maxAge: {seen}; {limit}")
+
+
+def note_losses(trace: Trace, losses: Sequence[Loss], down: int, rule: Rule, inputs: Inputs) -> None:
+    """Note what the guard lostTargets sees: those of `check_complete`."""
+    if rule.guards.lost_targets_s <= 0:
+        trace.note("check", "lostTargets: off")
+    elif not inputs.selectors:
+        trace.note("check", "lostTargets: not derivable: " + "; ".join(inputs.gaps))
+    else:
+        fed = ", ".join(sorted({loss.target for loss in losses})) or "none of them fed this rule"
+        trace.note("check", f"lostTargets: {down} target(s) down" + (f"; {fed}" if down else ""))
 
 
 def note_item_checks(trace: Trace, selected: Sequence[Sample], rule: Rule) -> None:

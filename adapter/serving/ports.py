@@ -27,8 +27,12 @@ class Backend(Protocol):
 
 
 class EvaluationObserver(Protocol):
-    """What wants to know of evaluations: once for each query, not for each request."""
+    """What wants to know of evaluations: once for each query, not for each request; and of held answers."""
 
     def note_evaluation(self, rule: str, *, tick_s: float, series: int) -> None:
         """Take that *rule* has a usable result of so many *series* at *tick_s* (Unix seconds)."""
+        ...
+
+    def note_held(self, rule: str) -> None:
+        """Take that a request about *rule* got the last good answer, because the backend is away."""
         ...

@@ -10,16 +10,20 @@ from adapter.domain.samples import QueryResult
 from adapter.domain.selection import map_selection
 from adapter.domain.selectors import Selector, parse_selector
 from adapter.serving.breaker import Breaker
-from adapter.serving.evaluation import Occasion, evaluate_rule
+from adapter.serving.evaluation import Evaluation, evaluate_rule
+from adapter.serving.held import HeldAnswers
 from adapter.serving.notes import note_rule, note_tick
+from adapter.serving.occasion import Occasion
 from adapter.serving.ports import EvaluationObserver
 from adapter.serving.pushdown import PushdownEvaluator
 from adapter.serving.snapshot import SnapshotEvaluator
-from adapter.serving.ticks import TickGrid
+from adapter.serving.ticks import TickCache, TickGrid
 from adapter.serving.trace import Trace
+from adapter.serving.vouching import Rendering
 
 _SELECTORS_KEPT = 10_000
 _LONGEST_SELECTOR_KEPT = 1_000
+_TICKS_SHARED = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,8 @@ class Provider:
         self._grid = grid
         self._snapshots = SnapshotEvaluator()
         self._pushdowns = PushdownEvaluator()
+        self._shared: TickCache[tuple[str, str], QueryResult] = TickCache(max_ticks=_TICKS_SHARED)
+        self._held = HeldAnswers(observer)
         self._selectors: dict[str, Selector] = {}
 
     async def fetch(self, question: Question, trace: Trace | None = None) -> Answer:
@@ -68,23 +74,35 @@ class Provider:
         if trace:
             note_tick(trace, tick_s, self.configuration.resolution_s)
         evaluator = self._pushdowns if rule.query.has_matchers else self._snapshots
-        return await evaluator.fetch(
-            rule,
-            selection,
-            Occasion(question.namespace, tick_s, self._breakers[rule.backend], trace, self._observer),
+        occasion = self._build_occasion(rule, question.namespace, tick_s, trace)
+        if not rule.hold_s:
+            return await evaluator.fetch(rule, selection, occasion)
+        return await self._held.bridge(
+            rule, (question.namespace, question.selector), tick_s, evaluator.fetch(rule, selection, occasion)
         )
 
-    async def fetch_whole(self, rule: Rule, *, namespace: str) -> QueryResult:
-        """Return the whole result of *rule* at this tick, for *namespace* and no selector; for `check --live`.
+    async def fetch_whole(self, rule: Rule, *, namespace: str) -> Evaluation:
+        """Return the whole evaluation of *rule* at this tick, for *namespace* and no selector; for `check --live`.
 
         Raises: every MetricError of a backend, Partial, TooManySeries.
         """
-        occasion = Occasion(namespace, self._grid.current_s(), self._breakers[rule.backend])
-        return (await evaluate_rule(rule, rule.query.render(namespace=namespace), occasion)).result
+        occasion = self._build_occasion(rule, namespace, self._grid.current_s(), None)
+        rendering = Rendering(rule.query.render(namespace=namespace), namespace=namespace)
+        return await evaluate_rule(rule, rendering, occasion)
 
     async def aclose(self) -> None:
         """Cancel what is still being evaluated."""
-        await asyncio.gather(self._snapshots.aclose(), self._pushdowns.aclose())
+        await asyncio.gather(self._snapshots.aclose(), self._pushdowns.aclose(), self._shared.aclose())
+
+    def _build_occasion(self, rule: Rule, namespace: str, tick_s: float, trace: Trace | None) -> Occasion:
+        return Occasion(
+            namespace=namespace,
+            tick_s=tick_s,
+            breaker=self._breakers[rule.backend],
+            trace=trace,
+            observer=self._observer,
+            shared=self._shared,
+        )
 
     def _parse(self, text: str) -> Selector:
         selector = self._selectors.get(text)

@@ -3,14 +3,18 @@
 from typing import NoReturn
 
 from adapter.domain.answers import Answer
+from adapter.domain.evidence import check_complete
 from adapter.domain.guards import build_answer
 from adapter.domain.matchers import format_matchers
 from adapter.domain.rules import Rule
 from adapter.domain.selection import Selection, check_labels_are_names
 from adapter.errors import MetricError, NoMatch, NoSamples
-from adapter.serving.evaluation import Occasion, evaluate_rule
+from adapter.serving.evaluation import evaluate_rule
 from adapter.serving.notes import note_item_checks
+from adapter.serving.occasion import Occasion
 from adapter.serving.ticks import TickCache
+from adapter.serving.vouching import Rendering
+from adapter.serving.zero import Emptiness, answer_zero
 
 _TICKS_OF_COUNTS = 16
 
@@ -35,16 +39,21 @@ class PushdownEvaluator:
             series = await self._count(rule, occasion)
             raise NoMatch(wanted=wanted, series=series) if series else NoSamples
         promql = rule.query.render(matchers=matchers, namespace=occasion.namespace)
+        rendering = Rendering(promql, matchers, occasion.namespace)
 
         async def evaluate() -> Answer:
-            evaluation = await evaluate_rule(rule, promql, occasion)
+            evaluation = await evaluate_rule(rule, rendering, occasion)
+            check_complete(evaluation.evidence.losses)
             if evaluation.result.samples:
                 if occasion.trace is not None:
                     note_item_checks(occasion.trace, evaluation.result.samples, rule)
-                return build_answer(evaluation.result.samples, rule)
-            if not matchers:
-                raise NoSamples
-            return await self._explain_empty(rule, "{" + format_matchers(matchers) + "}", occasion)
+                return build_answer(evaluation.result.samples, rule, evaluation.evidence)
+            try:
+                if not matchers:
+                    raise NoSamples  # noqa: TRY301 - the two reasons meet here
+                return await self._explain_empty(rule, "{" + format_matchers(matchers) + "}", occasion)
+            except (NoSamples, NoMatch) as error:
+                return await answer_zero(rule, Emptiness(rendering, selection, error), occasion)
 
         return await self._answers.get((rule.name, promql), occasion.tick_s, evaluate)
 
@@ -72,7 +81,7 @@ class PushdownEvaluator:
         promql = f"count(\n{rule.query.render(namespace=occasion.namespace)}\n)"
 
         async def count() -> int:
-            samples = (await evaluate_rule(rule, promql, occasion)).result.samples
+            samples = (await occasion.ask(promql, rule.name)).samples
             return int(float(samples[0].value)) if samples else 0
 
         return await self._counts.get((rule.name, promql), occasion.tick_s, count)

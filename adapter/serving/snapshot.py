@@ -3,15 +3,19 @@
 from collections.abc import Sequence
 
 from adapter.domain.answers import Answer
+from adapter.domain.evidence import check_complete
 from adapter.domain.guards import build_answer
 from adapter.domain.rules import Rule
 from adapter.domain.samples import Sample
-from adapter.domain.selection import Selection, select_samples
+from adapter.domain.selection import Selection, find_selected_losses, select_samples
 from adapter.errors import MetricError, NoMatch, NoSamples
-from adapter.serving.evaluation import Evaluation, Occasion, evaluate_rule
+from adapter.serving.evaluation import Evaluation, evaluate_rule
 from adapter.serving.notes import note_item_checks, note_label_values
+from adapter.serving.occasion import Occasion
 from adapter.serving.ticks import TickCache
 from adapter.serving.trace import Trace
+from adapter.serving.vouching import Rendering
+from adapter.serving.zero import Emptiness, answer_zero
 
 _MEMO_LIMIT_ITEMS = 20_000
 
@@ -25,15 +29,20 @@ class Snapshot:
         self._answers: dict[Selection, Answer | MetricError] = {}
         self._memo_items = 0
 
+    @property
+    def rendering(self) -> Rendering:
+        """Return the query as it was sent."""
+        return self._evaluation.rendering
+
     def pick(self, selection: Selection, trace: Trace | None = None) -> Answer:
         """Return the items of *selection*.
 
-        Raises: NoSamples, NoMatch, UnmappedLabel, and what `build_answer` raises.
+        Raises: Incomplete, NoSamples, NoMatch, UnmappedLabel, and what `build_answer` raises.
         """
         outcome = None if trace else self._answers.get(selection)
         if outcome is None:
             try:
-                outcome = build_answer(self._select(selection, trace), self._rule)
+                outcome = build_answer(self._select(selection, trace), self._rule, self._evaluation.evidence)
             except MetricError as error:
                 outcome = error
             self._remember(selection, outcome)
@@ -51,6 +60,9 @@ class Snapshot:
 
     def _select(self, selection: Selection, trace: Trace | None) -> Sequence[Sample]:
         samples = self._evaluation.result.samples
+        evidence = self._evaluation.evidence
+        is_whole = evidence.inputs.grouping is not None and not evidence.inputs.grouping
+        check_complete(find_selected_losses(evidence.losses, selection, is_whole=is_whole))
         if not samples:
             raise NoSamples
         try:
@@ -70,6 +82,7 @@ class SnapshotEvaluator:
 
     def __init__(self) -> None:
         self._cache: TickCache[tuple[str, str], Snapshot] = TickCache()
+        self._zeros: TickCache[tuple[str, str, Selection], Answer] = TickCache()
 
     async def fetch(self, rule: Rule, selection: Selection, occasion: Occasion) -> Answer:
         """Return the items of *selection*.
@@ -79,11 +92,20 @@ class SnapshotEvaluator:
         scope = occasion.namespace if rule.query.has_namespace else ""
 
         async def evaluate() -> Snapshot:
-            return Snapshot(await evaluate_rule(rule, rule.query.render(namespace=scope), occasion), rule)
+            rendering = Rendering(rule.query.render(namespace=scope), namespace=scope)
+            return Snapshot(await evaluate_rule(rule, rendering, occasion), rule)
 
         snapshot = await self._cache.get((rule.name, scope), occasion.tick_s, evaluate)
-        return snapshot.pick(selection, occasion.trace)
+        try:
+            return snapshot.pick(selection, occasion.trace)
+        except (NoSamples, NoMatch) as error:
+            if rule.zero_while is None:
+                raise
+            emptiness = Emptiness(snapshot.rendering, selection, error)
+        key = (rule.name, scope, selection)
+        return await self._zeros.get(key, occasion.tick_s, lambda: answer_zero(rule, emptiness, occasion))
 
     async def aclose(self) -> None:
         """Cancel what is still being evaluated."""
         await self._cache.aclose()
+        await self._zeros.aclose()

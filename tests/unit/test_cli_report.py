@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from adapter.domain.evidence import Evidence
 from adapter.cli.check_report import CheckReport
 from adapter.cli.documents import format_failure, format_items
 from adapter.cli.survey import Sighting, describe_result, judge_sightings
@@ -95,7 +96,7 @@ def test_report_counts_notes_of_the_loader_as_warnings() -> None:
 def test_sighting_describes_the_whole_result() -> None:
     """Series against their bound, the range of the values, the labels and the duration stand in one line."""
     result = build_result(({"queue": "a", "pod": "x"}, "12"), ({"queue": "b"}, "5"), ({"queue": "c"}, "1e+06"))
-    sighting = describe_result(build_rule("a"), result, duration_s=0.0142)
+    sighting = describe_result(build_rule("a"), result, Evidence(tick_s=0.0), duration_s=0.0142)
     assert sighting.describe() == "3 of at most 10 series; 5 to 1e+06; labels pod, queue; 14 ms"
     assert sighting.error is None
 
@@ -110,7 +111,7 @@ def test_sighting_describes_the_whole_result() -> None:
 )
 def test_sighting_of_the_moment_is_a_warning(result: QueryResult, error: type[MetricError]) -> None:
     """What may be better a minute later is told, and fails no check."""
-    sighting = describe_result(build_rule("a"), result, duration_s=0.01)
+    sighting = describe_result(build_rule("a"), result, Evidence(tick_s=0.0), duration_s=0.01)
     assert isinstance(sighting.error, error)
     _, of_rules = judge_sightings([sighting])
     assert [(found.level, found.code) for found in of_rules["a"]] == [("warning", str(error.reason))]
@@ -146,7 +147,7 @@ def test_live_report_as_json_has_every_sighting() -> None:
     """A program reads what was seen, what failed and what was left out."""
     rules = (build_rule("a"), build_rule("b"), build_rule("c", "sum(q{namespace=$namespace})"))
     sightings = (
-        describe_result(rules[0], build_result(({}, "5")), duration_s=0.0015),
+        describe_result(rules[0], build_result(({}, "5")), Evidence(tick_s=0.0), duration_s=0.0015),
         Sighting(rules[1], error=BadQuery(error_type="bad_data", text="no"), duration_s=0.002),
         Sighting(rules[2], skipped="no namespace"),
     )

@@ -1,0 +1,153 @@
+"""What the guards' queries said of one evaluation: age and number of its inputs, and which targets are down.
+
+Pure: the rows come in as samples, the verdicts go out as errors.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from adapter.domain.guardqueries import TAG
+from adapter.domain.inputs import Inputs
+from adapter.domain.rules import Rule
+from adapter.domain.samples import Sample
+from adapter.errors import BackendRefused, Incomplete, Stale
+
+_Key = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Age:
+    """The oldest contributing sample of something: its time in Unix seconds, and its age in seconds (offset aside)."""
+
+    timestamp_s: float
+    age_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A scrape target that fed the rule and is down; *labels* are the group or the series that it fed, if known."""
+
+    target: str
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is known of one evaluation's inputs.
+
+    *is_aged* says whether ages were asked for: without, values are as old as the tick. *told* are the rows of the
+    rule's own `freshness`.
+    """
+
+    tick_s: float
+    inputs: Inputs = field(default_factory=Inputs)
+    is_aged: bool = False
+    ages: Mapping[_Key, Age] = field(default_factory=dict)
+    told: Sequence[tuple[Mapping[str, str], Age]] | None = None
+    losses: Sequence[Loss] = ()
+
+    def find_age(self, labels: Mapping[str, str]) -> Age | None:
+        """Return the age of the series with *labels*, None if there is no sample behind it."""
+        if self.told is not None:
+            matching = [age for row, age in self.told if _agree(labels, row)]
+            return max(matching, key=lambda age: age.age_s, default=None)
+        return self.ages.get(_find_key(labels, self.inputs.grouping))
+
+
+def read_ages(rows: Iterable[Sample], inputs: Inputs, tick_s: float) -> dict[_Key, Age]:
+    """Return the oldest age of each group from the rows tagged `aN`; raises BackendRefused for what is no time."""
+    ages: dict[_Key, Age] = {}
+    for row in rows:
+        tag = row.labels.get(TAG, "")
+        if not tag.startswith("a"):
+            continue
+        timestamp_s = _read_number(row)
+        age = Age(timestamp_s, tick_s - timestamp_s - inputs.selectors[int(tag[1:])].offset_s)
+        key = _find_key(_without_tag(row.labels), inputs.grouping)
+        known = ages.get(key)
+        if known is None or known.age_s < age.age_s:
+            ages[key] = age
+    return ages
+
+
+def read_told_ages(rows: Iterable[Sample], tick_s: float) -> list[tuple[Mapping[str, str], Age]]:
+    """Return the rows of the rule's own freshness query, which are Unix seconds."""
+    return [(row.labels, Age(seconds := _read_number(row), tick_s - seconds)) for row in rows]
+
+
+def count_inputs(rows: Iterable[Sample]) -> int:
+    """Return the number of input series from the rows tagged `cN`."""
+    return sum(int(_read_number(row)) for row in rows if row.labels.get(TAG, "").startswith("c"))
+
+
+def read_losses(lost: Iterable[Sample], alive: Iterable[Sample] | None, inputs: Inputs) -> list[Loss]:
+    """Return the losses from the rows of the lost query; groups that *alive* has, if asked, are not lost."""
+    living = None if alive is None else {_find_key(_without_tag(row.labels), inputs.grouping) for row in alive}
+    losses: dict[tuple[str, _Key], Loss] = {}
+    for row in lost:
+        labels = _without_tag(row.labels)
+        target = f"{labels.get('job', '')}/{labels.get('instance', '')}"
+        group = _pick(labels, inputs.grouping)
+        key = _find_key(labels, inputs.grouping)
+        if living is None or key not in living:
+            losses[target, key] = Loss(target, group)
+    return list(losses.values())
+
+
+def check_number_of_inputs(series: int, rule: Rule) -> None:
+    """Raise Incomplete if the rule's selectors select fewer series than it must have."""
+    if series < rule.guards.min_series:
+        raise Incomplete(series=series, least=rule.guards.min_series)
+
+
+def check_complete(losses: Iterable[Loss]) -> None:
+    """Raise Incomplete if there are any *losses*, naming the targets."""
+    targets = tuple(sorted({loss.target for loss in losses}))
+    if targets:
+        raise Incomplete(targets=targets)
+
+
+def check_fresh(sample: Sample, rule: Rule, evidence: Evidence) -> float:
+    """Return when *sample* was true, in Unix seconds: the oldest contributing sample's time.
+
+    Raises: Stale, also for a value that no sample stands behind, unless the query can give one from no sample.
+    """
+    if not evidence.is_aged:
+        return sample.timestamp_s
+    age = evidence.find_age(sample.labels)
+    limit_s = rule.guards.max_age_s
+    if age is None:
+        if evidence.inputs.is_sourceless and evidence.told is None:
+            return sample.timestamp_s
+        raise Stale(age_s=None, limit_s=limit_s, labels=sample.labels)
+    if age.age_s > limit_s:
+        raise Stale(age_s=age.age_s, limit_s=limit_s, labels=sample.labels)
+    return age.timestamp_s
+
+
+def _find_key(labels: Mapping[str, str], grouping: frozenset[str] | None) -> _Key:
+    return tuple(sorted(_pick(labels, grouping).items()))
+
+
+def _pick(labels: Mapping[str, str], grouping: frozenset[str] | None) -> Mapping[str, str]:
+    return labels if grouping is None else {name: labels[name] for name in grouping if name in labels}
+
+
+def _without_tag(labels: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in labels.items() if name != TAG}
+
+
+def _read_number(row: Sample) -> float:
+    try:
+        number = float(row.value)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise BackendRefused(detail=f"a guard's query gives {row.value}, which is no number of seconds or series")
+    return number
+
+
+def _agree(labels: Mapping[str, str], row: Mapping[str, str]) -> bool:
+    """Return whether the labels that both have are equal."""
+    return all(labels.get(name, value) == value for name, value in row.items())

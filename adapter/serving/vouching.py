@@ -1,0 +1,180 @@
+"""Asks what the guards need to know of an evaluation: at most one query a rule and tick, and one a backend and tick.
+
+More is asked only while a target is down, or where the rule has PromQL of its own (`require`).
+"""
+
+import asyncio
+import math
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, cast
+
+from adapter.domain.evidence import (
+    Age,
+    Evidence,
+    Loss,
+    check_number_of_inputs,
+    count_inputs,
+    read_ages,
+    read_losses,
+    read_told_ages,
+)
+from adapter.domain.guardqueries import DOWN_TARGETS, build_alive_query, build_freshness_query, build_lost_query
+from adapter.domain.guards import check_result
+from adapter.domain.inputs import Inputs, derive_inputs
+from adapter.domain.matchers import Matcher
+from adapter.domain.promql import QueryTemplate
+from adapter.domain.rules import Rule
+from adapter.domain.samples import QueryResult
+from adapter.errors import BadQuery, Partial, RequirementFailed
+from adapter.serving.notes import note_ages, note_losses
+from adapter.serving.occasion import Occasion
+
+find_inputs = lru_cache(maxsize=4096)(derive_inputs)
+"""The inputs of a rendered query: parsed once, however many ticks it is asked in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    """A rule's query as it is sent, with what was filled in."""
+
+    promql: str
+    matchers: Sequence[Matcher] = ()
+    namespace: str = ""
+
+    def render(self, template: QueryTemplate) -> str:
+        """Return another query of the same rule, filled in alike."""
+        return template.render(matchers=self.matchers, namespace=self.namespace)
+
+
+async def ask_vouched(rule: Rule, rendering: Rendering, occasion: Occasion) -> tuple[QueryResult, Evidence]:
+    """Return the answer to *rendering* and what stands behind it; everything is asked at once.
+
+    Raises: Partial, TooManySeries, Incomplete (too few series), RequirementFailed, and what a backend raises.
+    """
+    inputs = find_inputs(rendering.promql)
+    result, aged, down, _ = await _await_all(
+        _ask_main(rule, rendering.promql, occasion),
+        _ask_freshness(rule, rendering, inputs, occasion),
+        _ask_down(rule, inputs, occasion),
+        _check_required(rule, rendering, occasion),
+    )
+    losses = await _find_losses(rule, inputs, down, occasion) if down else []
+    if occasion.trace is not None:
+        note_ages(occasion.trace, aged, rule)
+        note_losses(occasion.trace, losses, len(down), rule, inputs)
+    evidence = Evidence(
+        tick_s=occasion.tick_s,
+        inputs=inputs,
+        is_aged=aged.is_aged,
+        ages=aged.ages,
+        told=aged.told,
+        losses=losses,
+    )
+    return result, evidence
+
+
+async def ask_evidence(rule: Rule, template: QueryTemplate, rendering: Rendering, occasion: Occasion) -> QueryResult:
+    """Return the answer to PromQL of the rule's own; a partial one is no evidence."""
+    promql = rendering.render(template)
+    occasion.note("promql", promql)
+    return _check_whole(await occasion.ask(promql, rule.name), rule)
+
+
+def holds(result: QueryResult) -> bool:
+    """Return whether *result* says yes: it has values, and none of them is 0 or NaN."""
+    values = [float(sample.value) for sample in result.samples]
+    return bool(values) and not any(math.isnan(value) or value == 0 for value in values)
+
+
+async def _ask_main(rule: Rule, promql: str, occasion: Occasion) -> QueryResult:
+    return check_result(await occasion.ask(promql, rule.name), rule)
+
+
+async def _ask_freshness(rule: Rule, rendering: Rendering, inputs: Inputs, occasion: Occasion) -> Evidence:
+    """Return the ages of the inputs, as far as they can be asked for; raises Incomplete for too few inputs."""
+    guards = rule.guards
+    is_aged = guards.max_age_s > 0 and (guards.freshness is not None or bool(inputs.selectors))
+    told: list[tuple[Any, Age]] | None = None
+    if is_aged and guards.freshness is not None:
+        rows = (await _ask_guard("freshness", rule, rendering.render(guards.freshness), occasion)).samples
+        told = read_told_ages(rows, occasion.tick_s)
+    promql = build_freshness_query(
+        inputs,
+        max_age_s=guards.max_age_s,
+        with_age=is_aged and told is None,
+        with_count=guards.min_series > 0,
+    )
+    if not promql:
+        return Evidence(tick_s=occasion.tick_s, inputs=inputs, is_aged=is_aged, told=told)
+    rows = (await _ask_guard("freshness", rule, promql, occasion)).samples
+    if guards.min_series > 0:
+        check_number_of_inputs(count_inputs(rows), rule)
+    return Evidence(
+        tick_s=occasion.tick_s,
+        inputs=inputs,
+        is_aged=is_aged,
+        ages=read_ages(rows, inputs, occasion.tick_s),
+        told=told,
+    )
+
+
+async def _ask_down(rule: Rule, inputs: Inputs, occasion: Occasion) -> list[tuple[str, str]]:
+    """Return the (job, instance) of every target that is down, where this rule wants to know."""
+    if rule.guards.lost_targets_s <= 0 or not inputs.selectors:
+        return []
+    result = _check_whole(await occasion.ask_once(DOWN_TARGETS, rule.name), rule)
+    return [
+        (sample.labels["job"], sample.labels["instance"])
+        for sample in result.samples
+        if "job" in sample.labels and "instance" in sample.labels
+    ]
+
+
+async def _find_losses(rule: Rule, inputs: Inputs, down: Sequence[tuple[str, str]], occasion: Occasion) -> list[Loss]:
+    promql = build_lost_query(inputs, window_s=rule.guards.lost_targets_s, down=down)
+    lost = (await _ask_guard("lostTargets", rule, promql, occasion)).samples
+    if not lost or rule.guards.tolerate_lost == "none":
+        return read_losses(lost, None, inputs)
+    alive = (await _ask_guard("tolerateLost", rule, build_alive_query(inputs), occasion)).samples
+    return read_losses(lost, alive, inputs)
+
+
+async def _check_required(rule: Rule, rendering: Rendering, occasion: Occasion) -> None:
+    if rule.guards.require is None:
+        return
+    result = await _ask_guard("require", rule, rendering.render(rule.guards.require), occasion)
+    if not holds(result):
+        values = ", ".join(sample.value for sample in result.samples[:5]) or "no result"
+        raise RequirementFailed(setting="guards.require", detail=f"{rule.guards.require.text} gives {values}")
+
+
+async def _ask_guard(guard: str, rule: Rule, promql: str, occasion: Occasion) -> QueryResult:
+    """Return the answer to a guard's query; a refusal says which guard's it is."""
+    occasion.note("guard", f"{guard}: {promql}")
+    try:
+        result = await occasion.ask(promql, rule.name)
+    except BadQuery as error:
+        raise BadQuery(error.error_type, f"(asked by guard {guard}) {error.text}") from error
+    return _check_whole(result, rule)
+
+
+def _check_whole(result: QueryResult, rule: Rule) -> QueryResult:
+    if (result.warnings or result.is_partial) and not rule.guards.allow_partial:
+        raise Partial(warnings=result.warnings)
+    return result
+
+
+async def _await_all(
+    main: Coroutine[Any, Any, QueryResult],
+    aged: Coroutine[Any, Any, Evidence],
+    down: Coroutine[Any, Any, list[tuple[str, str]]],
+    required: Coroutine[Any, Any, None],
+) -> tuple[QueryResult, Evidence, list[tuple[str, str]], None]:
+    """Await all at once; raise the first error in their order, after all of them have ended."""
+    outcomes = await asyncio.gather(main, aged, down, required, return_exceptions=True)
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            raise outcome
+    return cast("tuple[QueryResult, Evidence, list[tuple[str, str]], None]", tuple(outcomes))
