@@ -65,7 +65,12 @@ def run_server(options: ServeOptions) -> None:
 
 def _load_tls(options: ServeOptions) -> ServingTls:
     if options.self_signed_for:
-        return ServingTls(*write_self_signed(options.self_signed_for))
+        if options.tls_cert_file is not None or options.tls_key_file is not None:
+            raise typer.BadParameter("give either --tls-self-signed, or --tls-cert-file and --tls-key-file")
+        try:
+            return ServingTls(*write_self_signed(options.self_signed_for))
+        except ValueError as error:
+            raise typer.BadParameter(f"--tls-self-signed: {error}") from None
     if options.tls_cert_file is None or options.tls_key_file is None:
         raise typer.BadParameter("--listen needs --tls-cert-file and --tls-key-file, or --tls-self-signed NAME")
     return ServingTls(options.tls_cert_file, options.tls_key_file)
