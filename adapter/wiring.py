@@ -118,9 +118,11 @@ class ClusterTrust:
         if settings == self._settings:
             return
         try:
-            self._tls.trust(settings.requestheader_ca_pem + b"\n" + settings.client_ca_pem)
+            self._tls.trust(_join_cas(settings))
             self._authenticator.trust(settings)
         except (BadCertificate, ValueError) as error:
+            if self._settings is not None:
+                self._tls.trust(_join_cas(self._settings))
             _log.error("authentication_settings_unusable kept=previous %s", error)
             return
         self._settings = settings
@@ -129,6 +131,10 @@ class ClusterTrust:
     async def aclose(self) -> None:
         """Close the connections to the cluster."""
         await self._cluster.aclose()
+
+
+def _join_cas(settings: AuthenticationSettings) -> bytes:
+    return settings.requestheader_ca_pem + b"\n" + settings.client_ca_pem
 
 
 async def connect_trust(

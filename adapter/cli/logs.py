@@ -42,6 +42,7 @@ def set_up_logs(log_format: str = "text", level: int = logging.INFO) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(logging.WARNING)
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # its warnings are one for each odd request
     logging.getLogger("adapter").setLevel(level)
 
 

@@ -65,7 +65,12 @@ def run_server(options: ServeOptions) -> None:
 
 def _load_tls(options: ServeOptions) -> ServingTls:
     if options.self_signed_for:
-        return ServingTls(*write_self_signed(options.self_signed_for))
+        if options.tls_cert_file is not None or options.tls_key_file is not None:
+            raise typer.BadParameter("give either --tls-self-signed, or --tls-cert-file and --tls-key-file")
+        try:
+            return ServingTls(*write_self_signed(options.self_signed_for))
+        except ValueError as error:
+            raise typer.BadParameter(f"--tls-self-signed: {error}") from None
     if options.tls_cert_file is None or options.tls_key_file is None:
         raise typer.BadParameter("--listen needs --tls-cert-file and --tls-key-file, or --tls-self-signed NAME")
     return ServingTls(options.tls_cert_file, options.tls_key_file)
@@ -98,13 +103,17 @@ async def _run(
     background = [asyncio.create_task(watcher.run())]
     if tls is not None and trust is not None:
         background += [asyncio.create_task(tls.keep_fresh()), asyncio.create_task(trust.keep_fresh())]
-    config = build_tls_config(app, tls, **_SETTINGS) if tls else uvicorn.Config(app, http="httptools", **_SETTINGS)
+    config = (
+        build_tls_config(app, tls, **UVICORN_SETTINGS)
+        if tls
+        else uvicorn.Config(app, http="httptools", **UVICORN_SETTINGS)
+    )
     url = describe(listener, "https" if tls else "http")
     server = DrainingServer(config, health, delay_s=options.shutdown_delay_s, url=url)
     side: SideServer | None = None
     if ops_listener is not None:
         operations = build_operations(health, metrics.render)
-        side = SideServer(uvicorn.Config(operations, http="httptools", **_SETTINGS))
+        side = SideServer(uvicorn.Config(operations, http="httptools", **UVICORN_SETTINGS))
         background.append(asyncio.create_task(side.serve(sockets=[ops_listener])))
         _log.info("operations url=%s", describe(ops_listener, "http"))
     try:
@@ -122,7 +131,7 @@ async def _run(
         _log.info("stopped")
 
 
-_SETTINGS: dict[str, Any] = {
+UVICORN_SETTINGS: dict[str, Any] = {
     "loop": "uvloop",
     "ws": "none",
     "lifespan": "off",

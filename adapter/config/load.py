@@ -81,7 +81,7 @@ class _Merging:
     backends: dict[str, tuple[BackendSettings | None, Place]] = field(default_factory=dict)
     rules: list[Rule] = field(default_factory=list)
     names: dict[str, Place] = field(default_factory=dict)
-    uses: list[tuple[str, Place]] = field(default_factory=list)
+    uses: list[tuple[object, Place]] = field(default_factory=list)
     resolution: tuple[float, Place] | None = None
     is_whole: bool = True
     """Whether every file could be read: else a backend that seems to be missing may stand in the one that could not."""
@@ -200,7 +200,8 @@ class _Merging:
             self.problems.append(place.problem(Kind.DUPLICATE, detail, name, below=below))
 
     def _find_missing_backends(self) -> Iterator[Problem]:
-        missing = [(name, place) for name, place in self.uses if name not in self.backends]
+        uses = [(name, place) for name, place in self.uses if isinstance(name, str)]
+        missing = [(name, place) for name, place in uses if name not in self.backends]
         without_default = [place for name, place in missing if name == DEFAULT_BACKEND]
         if without_default:
             first = without_default[0]

@@ -51,6 +51,7 @@ class ConfigurationWatcher:
         self._fingerprint = fingerprint or read_sources(path).build_fingerprint()
         self._clock = clock or SystemClock()
         self._poll_every_s = poll_every_s
+        self._glance_every_s = min(_GLANCE_EVERY_S, poll_every_s)
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -81,6 +82,10 @@ class ConfigurationWatcher:
         looked_s = -self._poll_every_s
         while True:
             folders = self._find_folders()
+            if not folders:
+                yield
+                await asyncio.sleep(self._glance_every_s)
+                continue
             try:
                 async with aclosing(self._watch(folders)) as glances:
                     async for has_changed in glances:
@@ -90,7 +95,7 @@ class ConfigurationWatcher:
                             yield
                         if self._find_folders() != folders:
                             break
-            except (OSError, RuntimeError) as error:  # the folder is gone, or cannot be watched: look now and then
+            except (OSError, RuntimeError) as error:  # the folder cannot be watched: look now and then
                 _log.warning("config_unwatched path=%s error=%s poll_s=%g", self._path, error, self._poll_every_s)
                 yield
                 await asyncio.sleep(self._poll_every_s)
@@ -98,14 +103,11 @@ class ConfigurationWatcher:
 
     async def _watch(self, folders: frozenset[tuple[Path, int, int]]) -> AsyncGenerator[bool, None]:
         """Yield whether something changed in *folders*, at least every glance; raises OSError, RuntimeError."""
-        if not folders:
-            raise FileNotFoundError("no such folder")
-        glance_ms = int(min(_GLANCE_EVERY_S, self._poll_every_s) * 1000)
         changes_seen = awatch(
             *(folder for folder, _, _ in folders),
             watch_filter=None,
             step=SETTLE_MS,
-            rust_timeout=glance_ms,
+            rust_timeout=int(self._glance_every_s * 1000),
             yield_on_timeout=True,
             recursive=False,
         )

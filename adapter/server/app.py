@@ -143,9 +143,13 @@ class _Exchange:
 def _find_audit_id(scope: Scope) -> bytes:
     """Return the request's own Audit-ID if it has a usable one, else a new one."""
     for name, value in scope["headers"]:
-        if name == _AUDIT_ID and 0 < len(value) <= _AUDIT_ID_LIMIT_BYTES:
+        if name == _AUDIT_ID and 0 < len(value) <= _AUDIT_ID_LIMIT_BYTES and _is_printable(value):
             return bytes(value)
     return str(uuid.uuid4()).encode()
+
+
+def _is_printable(value: bytes) -> bool:
+    return value.isascii() and value.decode().isprintable()
 
 
 def build_rest(list_metrics: Callable[[], list[str]], health: Health) -> FastAPI:
@@ -162,7 +166,7 @@ def add_health(app: FastAPI, health: Health) -> None:
     """Add the probes' paths to *app*."""
 
     async def answer(request: Request) -> Response:
-        name = request.url.path.strip("/")
+        name = request.scope["path"].strip("/")
         is_verbose = "verbose" in request.query_params
         judge = health.judge_readiness if name == "readyz" else health.judge_liveness
         return _build_health_answer(judge(name, is_verbose=is_verbose))

@@ -18,8 +18,8 @@ from adapter.errors import Unauthenticated
 from adapter.server.reviews import ReviewCache, ReviewObserver
 from adapter.server.trust import ClientCa, find_common_name, find_organizations
 
-PEER_CERTIFICATE = "peer_certificate"
-"""Where the transport puts the client certificate (DER) into the scope's state."""
+PEER_CHAIN = "peer_chain"
+"""Where the transport puts the client's certificates (DER, its own first; a tuple) into the scope's state."""
 
 PATIENCE_S = 5.0
 """How long the cluster may take to review a token."""
@@ -72,24 +72,24 @@ class Authenticator:
 
         Raises: Unauthenticated. There is no anonymous user.
         """
-        der: bytes | None = scope["state"].get(PEER_CERTIFICATE)
-        user = self._find_by_certificate(der, scope["headers"]) if der is not None else None
+        chain: tuple[bytes, ...] = scope["state"].get(PEER_CHAIN, ())
+        user = self._find_by_certificate(chain, scope["headers"]) if chain else None
         if user is None:
             token = _find_bearer_token(scope["headers"])
             if token is None:
-                raise Unauthenticated(detail=_explain(der))
+                raise Unauthenticated(detail=_explain(chain))
             user = await self._tokens.review_token(token)
             if user is None:
                 raise Unauthenticated(detail="the bearer token is not valid")
         return user.with_authenticated_group()
 
-    def _find_by_certificate(self, der: bytes, headers: Sequence[tuple[bytes, bytes]]) -> User | None:
-        proxy = self._front_proxy_ca.verify(der)
+    def _find_by_certificate(self, chain: tuple[bytes, ...], headers: Sequence[tuple[bytes, bytes]]) -> User | None:
+        proxy = self._front_proxy_ca.verify(chain)
         if proxy is not None and self._is_allowed(find_common_name(proxy)):
             user = self._read_front_proxy_headers(headers)
             if user is not None:
                 return user
-        certificate = self._client_ca.verify(der)
+        certificate = self._client_ca.verify(chain)
         if certificate is None or not (name := find_common_name(certificate)):
             return None
         return User(name=name, groups=find_organizations(certificate))
@@ -106,15 +106,16 @@ class Authenticator:
         name = _find_first(values, settings.username_headers)
         if not name:
             return None
-        extra = {
-            unquote(header[len(prefix) :]).lower(): tuple(given)
-            for prefix in settings.extra_header_prefixes
-            for header, given in values.items()
-            if header.startswith(prefix)
-        }
-        groups = tuple(group for header in settings.group_headers for group in values.get(header, ()))
+        extra: defaultdict[str, list[str]] = defaultdict(list)
+        for prefix in settings.extra_header_prefixes:
+            for header, given in values.items():
+                if header.startswith(prefix):
+                    extra[unquote(header[len(prefix) :])] += given
         return User(
-            name=name, uid=_find_first(values, settings.uid_headers), groups=groups, extra=tuple(sorted(extra.items()))
+            name=name,
+            uid=_find_first(values, settings.uid_headers),
+            groups=tuple(group for header in settings.group_headers for group in values.get(header, ()) if group),
+            extra=tuple(sorted((key, tuple(given)) for key, given in extra.items())),
         )
 
 
@@ -131,7 +132,7 @@ def _find_bearer_token(headers: Sequence[tuple[bytes, bytes]]) -> str | None:
     return None
 
 
-def _explain(der: bytes | None) -> str:
-    if der is None:
+def _explain(chain: tuple[bytes, ...]) -> str:
+    if not chain:
         return "the request has neither a client certificate nor a bearer token"
     return "the client certificate is neither a user's of this cluster nor an allowed front proxy's"

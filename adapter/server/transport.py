@@ -1,7 +1,7 @@
-"""TLS: which certificate the server shows, which CAs may come in, and who came.
+"""TLS: which certificate the server shows, and which CAs may come in.
 
-uvicorn keeps no peer certificate, so its protocol is extended by one line for that. A handshake looks up the context in
-force through `sni_callback`, so certificates and CAs change for the next handshake while connections go on.
+A handshake looks up the context in force through `sni_callback`, so certificates and CAs change for the next handshake
+while connections go on.
 """
 
 import asyncio
@@ -10,30 +10,14 @@ import ssl
 from pathlib import Path
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 
-from adapter.server.authn import PEER_CERTIFICATE
+from adapter.server.connection import SecureConnection
 
 _RELOAD_EVERY_S = 5.0
 
 _log = logging.getLogger(__name__)
-
-
-class PeerCertificateProtocol(HttpToolsProtocol):
-    """HTTP/1.1 whose requests carry the client's certificate (DER), or None, in the scope's state."""
-
-    _peer_certificate: bytes | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Keep what the handshake learnt."""
-        super().connection_made(transport)
-        tls = transport.get_extra_info("ssl_object")
-        self._peer_certificate = tls.getpeercert(binary_form=True) if tls is not None else None
-
-    def on_message_begin(self) -> None:
-        """Begin a request's scope."""
-        super().on_message_begin()
-        self.scope["state"][PEER_CERTIFICATE] = self._peer_certificate
 
 
 class BadCertificate(Exception):
@@ -50,7 +34,7 @@ class ServingTls:
     def __init__(self, cert_file: Path, key_file: Path) -> None:
         self._cert_file = cert_file
         self._key_file = key_file
-        self._client_ca_pem = b""
+        self._client_ca_der = b""
         self._contents = self._read()
         self._current = self._build()
 
@@ -65,12 +49,15 @@ class ServingTls:
 
         Raises BadCertificate, and changes nothing, if they cannot be read.
         """
-        previous, self._client_ca_pem = self._client_ca_pem, client_ca_pem
+        self._client_ca_der = _read_cas(client_ca_pem)
         try:
             self._current = self._build()
         except BadCertificate:
-            self._client_ca_pem = previous
-            raise
+            # The files hold no usable pair just now. The pair in use stays; CAs can only be added to its context, and
+            # those that it had before are refused by authentication.
+            if self._client_ca_der:
+                self._current.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+                self._current.load_verify_locations(cadata=self._client_ca_der)
 
     def reload_if_changed(self) -> bool:
         """Use the files' new contents for the next handshakes; return whether there were any.
@@ -120,19 +107,31 @@ class ServingTls:
             context.load_cert_chain(self._cert_file, self._key_file)
         except (ssl.SSLError, OSError) as error:
             raise BadCertificate(f"{self._cert_file} and {self._key_file} are no usable pair: {error}") from error
-        if self._client_ca_pem.strip():
-            try:
-                context.load_verify_locations(cadata=self._client_ca_pem.decode())
-            except (ssl.SSLError, ValueError) as error:
-                raise BadCertificate(f"the cluster's CAs for clients cannot be read: {error}") from error
+        if self._client_ca_der:
+            # An intermediate CA may stand alone in the bundle, as in Go.
+            context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+            context.load_verify_locations(cadata=self._client_ca_der)
         return context
+
+
+def _read_cas(pem: bytes) -> bytes:
+    """Return the certificates of *pem*, DER, one after the other.
+
+    Raises BadCertificate. OpenSSL's own reader refuses text beside the certificates that is not ASCII.
+    """
+    if not pem.strip():
+        return b""
+    try:
+        return b"".join(ca.public_bytes(Encoding.DER) for ca in x509.load_pem_x509_certificates(pem))
+    except ValueError as error:
+        raise BadCertificate(f"the cluster's CAs for clients cannot be read: {error}") from error
 
 
 def build_tls_config(app: object, tls: ServingTls, **settings: object) -> uvicorn.Config:
     """Return uvicorn's configuration for *app* behind *tls*."""
     return uvicorn.Config(
         app,  # type: ignore[arg-type]
-        http=PeerCertificateProtocol,
+        http=SecureConnection,
         ssl_context_factory=lambda _config, _default: tls.build_front(),
         **settings,  # type: ignore[arg-type]
     )

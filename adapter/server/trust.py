@@ -40,22 +40,25 @@ class ClientCa:
     def __init__(self, pem: bytes, clock: Clock) -> None:
         self._clock = clock
         self._roots = x509.load_pem_x509_certificates(pem) if pem.strip() else []
-        self._judged: dict[bytes, _Judgement] = {}
+        self._judged: dict[tuple[bytes, ...], _Judgement] = {}
 
-    def verify(self, der: bytes) -> x509.Certificate | None:
-        """Return the certificate in *der* if this CA issued it for clients and the chain is valid now, else None.
+    def verify(self, chain: tuple[bytes, ...]) -> x509.Certificate | None:
+        """Return the client's certificate if this CA issued it for clients and all is valid now, else None.
+
+        *chain* is what the client has sent, DER, its own certificate first. A certificate without extended key usage
+        may be used for anything. Stricter than Go: CAs of X.509 version 1, and with Ed25519 keys, verify nobody.
 
         Source: k8s.io/apiserver pkg/authentication/request/x509, with its usage clientAuth.
         """
         now_s = self._clock.now_s()
-        judgement = self._judged.get(der)
+        judgement = self._judged.get(chain)
         if judgement is None or judgement.stands_until_s <= now_s:
             if len(self._judged) >= _CACHE_LIMIT:
                 self._judged.clear()
-            judgement = self._judged[der] = self._judge(der, now_s)
+            judgement = self._judged[chain] = self._judge(chain, now_s)
         return judgement.certificate
 
-    def _judge(self, der: bytes, now_s: float) -> _Judgement:
+    def _judge(self, chain: tuple[bytes, ...], now_s: float) -> _Judgement:
         refused = _Judgement(None, now_s + _REFUSAL_STANDS_S)
         if not self._roots:
             return refused
@@ -67,16 +70,17 @@ class ClientCa:
             .build_client_verifier()
         )
         try:
-            chain = verifier.verify(x509.load_der_x509_certificate(der), []).chain
+            own, *others = (x509.load_der_x509_certificate(der) for der in chain)
+            verified = verifier.verify(own, others).chain
         except (VerificationError, ValueError):
             return refused
-        ends_s = min(certificate.not_valid_after_utc.timestamp() for certificate in chain)
-        return _Judgement(chain[0], min(ends_s, now_s + _APPROVAL_STANDS_S))
+        ends_s = min(certificate.not_valid_after_utc.timestamp() for certificate in verified)
+        return _Judgement(verified[0], min(ends_s, now_s + _APPROVAL_STANDS_S))
 
 
 def find_common_name(certificate: x509.Certificate) -> str:
-    """Return the subject's common name, empty if it has none."""
-    return next(iter(_find_all(certificate, NameOID.COMMON_NAME)), "")
+    """Return the subject's common name, empty if it has none; of several the last, as in Go's crypto/x509."""
+    return next(reversed(_find_all(certificate, NameOID.COMMON_NAME)), "")
 
 
 def find_organizations(certificate: x509.Certificate) -> tuple[str, ...]:
@@ -100,7 +104,8 @@ def _check_is_ca(_policy: Policy, _certificate: x509.Certificate, constraints: x
         raise ValueError("not a CA")
 
 
-_LEAF_POLICY = ExtensionPolicy.permit_all().require_present(
+# As in Go, a CA that lists usages limits those of what it issues.
+_LEAF_POLICY = ExtensionPolicy.permit_all().may_be_present(
     x509.ExtendedKeyUsage, Criticality.AGNOSTIC, _check_client_usage
 )
-_CA_POLICY = ExtensionPolicy.permit_all().require_present(x509.BasicConstraints, Criticality.AGNOSTIC, _check_is_ca)
+_CA_POLICY = _LEAF_POLICY.require_present(x509.BasicConstraints, Criticality.AGNOSTIC, _check_is_ca)

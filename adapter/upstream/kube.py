@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 AUTHENTICATION_NAMESPACE = "kube-system"
 AUTHENTICATION_CONFIGMAP = "extension-apiserver-authentication"
 READER_ROLE = "extension-apiserver-authentication-reader"
+_WHERE = f"ConfigMap {AUTHENTICATION_NAMESPACE}/{AUTHENTICATION_CONFIGMAP}"
 
 _REQUEST_TIMEOUT_S = 10.0
 _WATCH_S = 30
@@ -55,7 +57,10 @@ class Cluster:
             )
         except Exception as error:
             raise ClusterUnavailable(_explain_unreadable(error)) from error
-        return parse_authentication_settings(configmap.data or {})
+        try:
+            return parse_authentication_settings(configmap.data or {})
+        except ValueError as error:
+            raise ClusterUnavailable(f"{_WHERE} cannot be understood: {clip_text(str(error))}") from error
 
     async def watch_authentication_settings(self, on_settings: Callable[[AuthenticationSettings], None]) -> None:
         """Call *on_settings* with the settings now and after every change, for ever.
@@ -67,6 +72,7 @@ class Cluster:
 
         complaint = ""
         while True:
+            began_s = time.monotonic()
             try:
                 on_settings(await self.read_authentication_settings())
                 complaint = ""
@@ -80,6 +86,8 @@ class Cluster:
                     ):
                         if event["type"] in {"ADDED", "MODIFIED"}:
                             on_settings(parse_authentication_settings(event["object"].data or {}))
+                if time.monotonic() - began_s < _RETRY_AFTER_S:  # something between us ends watches at once
+                    await asyncio.sleep(_RETRY_AFTER_S)
             except Exception as error:  # noqa: BLE001 - whatever it is, the last settings stay and it is tried again
                 if str(error) != complaint:
                     complaint = str(error)
@@ -161,29 +169,29 @@ async def connect_cluster(kubeconfig: Path | None) -> Cluster:
             config.load_incluster_config(client_configuration=settings)
         else:
             await config.load_kube_config(str(kubeconfig), client_configuration=settings, persist_config=False)
-    except (config.ConfigException, OSError) as error:
+        return Cluster(api.ApiClient(configuration=settings))
+    except Exception as error:  # whatever such a file holds, and the files that it names
         where = f"kubeconfig {kubeconfig}" if kubeconfig else "in-cluster configuration"
         hint = "" if kubeconfig else "; outside a cluster, give --kubeconfig FILE"
         raise ClusterUnavailable(f"cannot read the {where}: {clip_text(str(error))}{hint}") from error
-    return Cluster(api.ApiClient(configuration=settings))
 
 
 def parse_authentication_settings(texts: Mapping[str, str]) -> AuthenticationSettings:
     """Return the settings in the ConfigMap's *texts*; what is missing has the API server's defaults.
 
-    Raises: ValueError if a list in it is not JSON.
+    Raises: ValueError if a list in it is not a JSON array of strings (or null, which is how Go writes an empty one).
     """
 
     def read_list(key: str, default: tuple[str, ...]) -> tuple[str, ...]:
         text = texts.get(key, "")
-        return tuple(str(entry).lower() for entry in json.loads(text)) if text.strip() else default
+        return tuple(entry.lower() for entry in _parse_strings(key, text)) if text.strip() else default
 
     defaults = AuthenticationSettings()
-    names: list[Any] = json.loads(texts.get("requestheader-allowed-names", "") or "[]")
+    names = _parse_strings("requestheader-allowed-names", texts.get("requestheader-allowed-names", "").strip() or "[]")
     return AuthenticationSettings(
         requestheader_ca_pem=texts.get("requestheader-client-ca-file", "").encode(),
         client_ca_pem=texts.get("client-ca-file", "").encode(),
-        allowed_names=frozenset(map(str, names)),
+        allowed_names=frozenset(names),
         username_headers=read_list("requestheader-username-headers", defaults.username_headers),
         uid_headers=read_list("requestheader-uid-headers", defaults.uid_headers),
         group_headers=read_list("requestheader-group-headers", defaults.group_headers),
@@ -191,8 +199,17 @@ def parse_authentication_settings(texts: Mapping[str, str]) -> AuthenticationSet
     )
 
 
+def _parse_strings(key: str, text: str) -> list[str]:
+    entries: Any = json.loads(text)
+    if entries is None:
+        return []
+    if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
+        raise ValueError(f"{key} is not a list of strings: {text}")
+    return entries
+
+
 def _explain_unreadable(error: Exception) -> str:
-    what = f"cannot read ConfigMap {AUTHENTICATION_NAMESPACE}/{AUTHENTICATION_CONFIGMAP}: {_brief(error)}"
+    what = f"cannot read {_WHERE}: {_brief(error)}"
     if getattr(error, "status", None) not in {401, 403}:
         return what
     return (

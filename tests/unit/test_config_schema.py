@@ -38,6 +38,7 @@ def test_schema_is_valid_and_describes_every_key() -> None:
         assert properties["additionalProperties"] is False
         for key, child in properties["properties"].items():
             assert child.get("description"), key
+            assert child.get("default", "") is not None, key
 
 
 def test_schema_accepts_what_loads(tmp_path: Path) -> None:

@@ -80,6 +80,8 @@ def test_name_is_made_of_the_series_as_go_does(
         pytest.param({"name": {"as": "a/b"}}, ("name", "as"), "one segment", id="slash"),
         pytest.param({"name": {"matches": "q(x?)", "as": "$1"}}, ("name", "as"), "must not be empty", id="empty"),
         pytest.param({"seriesQuery": "sum(q)"}, ("seriesQuery",), "expected a series", id="not-a-selector"),
+        pytest.param({"seriesQuery": "q offset 5m"}, ("seriesQuery",), "expected a series", id="offset"),
+        pytest.param({"seriesQuery": "q @ 0"}, ("seriesQuery",), "expected a series", id="at"),
         pytest.param({"seriesQuery": "q["}, ("seriesQuery",), "expected a series", id="not-promql"),
         pytest.param({"seriesQuery": "(" * 9999}, ("seriesQuery",), "expected a series", id="too-deep"),
         pytest.param({"seriesQuery": '{queue="a"}'}, ("seriesQuery",), "only Prometheus can tell", id="no-name"),
@@ -149,6 +151,7 @@ def test_filters_that_let_the_series_through_change_nothing(tmp_path: Path) -> N
         pytest.param("<<.Series>>{<<.LabelMatchers>>}", 'q{queue="orders"}', id="plain"),
         pytest.param("<< .Series >>{<< .LabelMatchers >>}", 'q{queue="orders"}', id="blanks"),
         pytest.param("sum( <<- .Series ->> {<<.LabelMatchers>>})", 'sum(q{queue="orders"})', id="trim"),
+        pytest.param("q{<<.LabelMatchers>>} + ( <<- .Series ->> )", 'q{queue="orders"} + (q)', id="trim-at-the-end"),
         pytest.param("sum(q{<<.LabelMatchers>>}) by (<<.GroupBy>>)", 'sum(q{queue="orders"}) by ()', id="group-by"),
         pytest.param("<</* a note */>>q{<<.LabelMatchers>>}", 'q{queue="orders"}', id="comment"),
         pytest.param(

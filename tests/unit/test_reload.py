@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from adapter.config import reload
 from adapter.config.load import Loaded, load_configuration
 from adapter.config.problems import Problem
 from adapter.config.reload import ConfigurationWatcher
+from adapter.config.sources import read_sources
 
 DEADLINE_S = 20.0
 
@@ -25,7 +25,7 @@ def text_of(name: str) -> str:
 
 
 @asynccontextmanager
-async def watching(path: Path, *, poll_every_s: float = 20.0) -> AsyncIterator[Callable[[], Awaitable[Event]]]:
+async def watching(path: Path, *, poll_every_s: float = 600.0) -> AsyncIterator[Callable[[], Awaitable[Event]]]:
     """Watch *path*, whose present content is in use, and give what waits for the next event."""
     events: asyncio.Queue[Event] = asyncio.Queue()
     watcher = ConfigurationWatcher(
@@ -139,8 +139,29 @@ def test_watcher_sees_a_link_to_another_folder_change(tmp_path: Path, path: Path
 
     async def scenario() -> None:
         async with watching(link) as next_event:
-            replace(path, text_of("behind"))
-            assert names_of(await next_event()) == ["behind"]
+            for name in ("behind", "behind-again"):
+                replace(path, text_of(name))
+                assert names_of(await next_event()) == [name]
+
+    asyncio.run(scenario())
+
+
+def test_watcher_sees_the_link_itself_change(tmp_path: Path, path: Path) -> None:
+    """Where the file is a link, it may be led to another file, which is not touched for it."""
+    link = tmp_path / "link.yaml"
+    link.symlink_to(path)
+
+    def lead_to(target: Path) -> None:
+        (tmp_path / "next").symlink_to(target)
+        (tmp_path / "next").replace(link)
+
+    async def scenario() -> None:
+        for name in ("second", "third"):
+            overwrite(path.with_name(name), text_of(name))
+        async with watching(link) as next_event:
+            for name in ("second", "third"):
+                lead_to(path.with_name(name))
+                assert names_of(await next_event()) == [name]
 
     asyncio.run(scenario())
 
@@ -178,14 +199,22 @@ def test_m8_bad_change_is_told_and_the_next_good_one_is_loaded(path: Path, caplo
     ]
 
 
-def test_same_content_is_not_loaded_again(path: Path) -> None:
-    """A touched file, or one that is written with what it has, is no change; the next real one is."""
+def test_same_content_is_not_loaded_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is written with what it has is no change, however often it is read; the next real one is."""
+    reads: asyncio.Queue[None] = asyncio.Queue()
 
     async def scenario() -> None:
-        async with watching(path) as next_event:
-            os.utime(path)
+        loop = asyncio.get_running_loop()
+
+        def read_and_tell(path: Path) -> reload.Sources:
+            loop.call_soon_threadsafe(reads.put_nowait, None)
+            return read_sources(path)
+
+        async with watching(path, poll_every_s=0.1) as next_event:
+            monkeypatch.setattr(reload, "read_sources", read_and_tell)
             replace(path, text_of("first"))
-            path.with_name("unrelated.txt").write_text("x")
+            for _ in range(3):
+                await asyncio.wait_for(reads.get(), DEADLINE_S)
             replace(path, text_of("second"))
             assert names_of(await next_event()) == ["second"]
 
@@ -219,7 +248,9 @@ def test_folder_that_is_removed_and_comes_back_is_followed(path: Path) -> None:
     folder = path.parent
 
     async def scenario() -> None:
-        async with watching(path, poll_every_s=0.3) as next_event:
+        async with watching(path) as next_event:
+            replace(path, text_of("before"))
+            assert names_of(await next_event()) == ["before"]
             folder.rename(folder.with_name("gone"))
             (problem,) = await next_event()  # type: ignore[misc]
             assert problem.detail == "no such file or directory"

@@ -1,0 +1,1 @@
+"""Measures the product's request path; see docs/performance.md."""
