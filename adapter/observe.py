@@ -40,9 +40,7 @@ class SelfMetrics:
         self._reload_failed = self._gauge("config_last_reload_failed", "Whether the last load failed: 1 if so.")
         self._rules_loaded = self._gauge("config_rules", "Rules in force.")
         self._held = self._counter("held_answers", "Answers held while the backend is away.", "metric")
-        self._underived = self._gauge(
-            "guard_underived", "Guards that do nothing for a rule.", "metric", "guard"
-        )
+        self._underived = self._gauge("guard_underived", "Guards that do nothing for a rule.", "metric", "guard")
         self._reviews = self._counter("reviews", "Access and token reviews.", "kind", "source")
         self._evaluations = _Evaluations(clock)
         self._registry.register(self._evaluations)

@@ -74,7 +74,7 @@ def serve(  # noqa: PLR0913, PLR0917 - a command's options
 
     Examples:
       depthgauge serve --config depthgauge.yaml --dev-http 127.0.0.1:8080
-      depthgauge serve -c /etc/depthgauge --listen '[::]:6443' --tls-cert-file tls.crt --tls-key-file tls.key
+      depthgauge serve -c conf --listen '[::]:6443' --tls-self-signed localhost
 
     Exit codes:
       0  told to end (SIGTERM, Ctrl-C), and every request finished

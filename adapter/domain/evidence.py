@@ -37,7 +37,7 @@ class Evidence:
     """What is known of one evaluation's inputs.
 
     *is_aged* says whether ages were asked for: without, values are as old as the tick. *told* are the rows of the
-    rule's own `freshness`.
+    rule's own `freshness`; *targets_down* counts all targets of the backend that are down, whomever they feed.
     """
 
     tick_s: float
@@ -46,6 +46,7 @@ class Evidence:
     ages: Mapping[_Key, Age] = field(default_factory=dict)
     told: Sequence[tuple[Mapping[str, str], Age]] | None = None
     losses: Sequence[Loss] = ()
+    targets_down: int = 0
 
     def find_age(self, labels: Mapping[str, str]) -> Age | None:
         """Return the age of the series with *labels*, None if there is no sample behind it."""

@@ -21,6 +21,7 @@ from adapter.domain.outline import (
     needs_no_series,
     strip_parens,
 )
+from adapter.domain.promql import parse_expression
 
 _NAME: Final = "__name__"
 _OPERATORS: Final[tuple[tuple[Any, MatchOperator], ...]] = (  # not a dict: the parser's enum has no hash
@@ -88,7 +89,7 @@ def promql_name(name: str) -> tuple[str, tuple[Matcher, ...]]:
 def derive_inputs(promql: str) -> Inputs:
     """Return the inputs of *promql*, a rendered query; never raises."""
     try:
-        expression = promql_parser.parse(promql)
+        expression = parse_expression(promql)
     except ValueError as error:
         return Inputs(gaps=(f"the query cannot be parsed here: {error}",))
     try:

@@ -6,7 +6,7 @@ from adapter.domain.evidence import Evidence
 from adapter.domain.rules import Rule
 from adapter.domain.samples import QueryResult
 from adapter.errors import format_labels
-from adapter.serving.notes import note_result_checks
+from adapter.serving.notes import note_ages, note_losses, note_result_checks
 from adapter.serving.occasion import Occasion
 from adapter.serving.vouching import Rendering, ask_vouched
 
@@ -30,6 +30,8 @@ async def evaluate_rule(rule: Rule, rendering: Rendering, occasion: Occasion) ->
     if occasion.trace is not None:
         occasion.note("raw", describe_result(result))
         note_result_checks(occasion.trace, result, rule)
+        note_ages(occasion.trace, evidence, rule)
+        note_losses(occasion.trace, evidence, rule)
     if occasion.observer is not None:
         occasion.observer.note_evaluation(rule.name, tick_s=occasion.tick_s, series=len(result.samples))
     return Evaluation(rendering, result, evidence)

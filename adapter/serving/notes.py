@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
-from adapter.domain.evidence import Evidence, Loss
-from adapter.domain.inputs import Inputs
+from adapter.domain.evidence import Evidence
 from adapter.domain.quantity import LARGEST
 from adapter.domain.rules import Rule
 from adapter.domain.samples import QueryResult, Sample
@@ -57,15 +56,18 @@ def note_ages(trace: Trace, aged: Evidence, rule: Rule) -> None:
     trace.note("check", f"maxAge: {seen}; {limit}")
 
 
-def note_losses(trace: Trace, losses: Sequence[Loss], down: int, rule: Rule, inputs: Inputs) -> None:
+def note_losses(trace: Trace, evidence: Evidence, rule: Rule) -> None:
     """Note what the guard lostTargets sees: those of `check_complete`."""
     if rule.guards.lost_targets_s <= 0:
         trace.note("check", "lostTargets: off")
-    elif not inputs.selectors:
-        trace.note("check", "lostTargets: not derivable: " + "; ".join(inputs.gaps))
+    elif not evidence.inputs.selectors:
+        trace.note("check", "lostTargets: not derivable: " + "; ".join(evidence.inputs.gaps))
     else:
-        fed = ", ".join(sorted({loss.target for loss in losses})) or "none of them fed this rule"
-        trace.note("check", f"lostTargets: {down} target(s) down" + (f"; {fed}" if down else ""))
+        fed = ", ".join(sorted({loss.target for loss in evidence.losses})) or "none of them fed this rule"
+        trace.note(
+            "check",
+            f"lostTargets: {evidence.targets_down} target(s) down" + (f"; {fed}" if evidence.targets_down else ""),
+        )
 
 
 def note_item_checks(trace: Trace, selected: Sequence[Sample], rule: Rule) -> None:

@@ -81,6 +81,7 @@ class PushdownEvaluator:
         promql = f"count(\n{rule.query.render(namespace=occasion.namespace)}\n)"
 
         async def count() -> int:
+            occasion.note("promql", promql)
             samples = (await occasion.ask(promql, rule.name)).samples
             return int(float(samples[0].value)) if samples else 0
 

@@ -28,7 +28,6 @@ from adapter.domain.promql import QueryTemplate
 from adapter.domain.rules import Rule
 from adapter.domain.samples import QueryResult
 from adapter.errors import BadQuery, Partial, RequirementFailed
-from adapter.serving.notes import note_ages, note_losses
 from adapter.serving.occasion import Occasion
 
 find_inputs = lru_cache(maxsize=4096)(derive_inputs)
@@ -61,9 +60,6 @@ async def ask_vouched(rule: Rule, rendering: Rendering, occasion: Occasion) -> t
         _check_required(rule, rendering, occasion),
     )
     losses = await _find_losses(rule, inputs, down, occasion) if down else []
-    if occasion.trace is not None:
-        note_ages(occasion.trace, aged, rule)
-        note_losses(occasion.trace, losses, len(down), rule, inputs)
     evidence = Evidence(
         tick_s=occasion.tick_s,
         inputs=inputs,
@@ -71,6 +67,7 @@ async def ask_vouched(rule: Rule, rendering: Rendering, occasion: Occasion) -> t
         ages=aged.ages,
         told=aged.told,
         losses=losses,
+        targets_down=len(down),
     )
     return result, evidence
 

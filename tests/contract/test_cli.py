@@ -316,14 +316,23 @@ def test_explain_shows_every_step_in_order(config: Path) -> None:
     explained = json.loads(result.stdout)
     names = [step["name"] for step in explained["steps"]]
     details = {step["name"]: step["detail"] for step in explained["steps"]}
-    assert list(dict.fromkeys(names)) == ["rule", "evaluation", "tick", "promql", "raw", "check", "selection"]
+    assert list(dict.fromkeys(names)) == ["rule", "evaluation", "tick", "promql", "guard", "raw", "check", "selection"]
     assert f"{config}:" in details["rule"]
     assert details["evaluation"].startswith("snapshot")
     assert details["promql"] == ORDERS
     assert "329.5" in details["raw"]
     assert details["selection"] == "queue=orders: 1 of 2 series"
     checks = [step["detail"].partition(":")[0] for step in explained["steps"] if step["name"] == "check"]
-    assert checks == ["partial", "maxSeries", "expectOne", "finite", "negative", "representable"]
+    assert checks == [
+        "partial",
+        "maxSeries",
+        "maxAge",
+        "lostTargets",
+        "expectOne",
+        "finite",
+        "negative",
+        "representable",
+    ]
     assert [item["value"] for item in explained["answer"]["items"]] == ["12"]
     text = run("explain", "queue_length", "-l", "queue=orders", "-c", config).stdout
     assert [name for name in ("question", "rule", "tick", "promql", "raw", "items") if f"\n{name} " in f"\n{text}"] == [

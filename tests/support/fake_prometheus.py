@@ -25,6 +25,10 @@ from urllib.parse import parse_qsl, urlsplit
 
 import trustme
 
+from adapter.domain.guardqueries import DOWN_TARGETS, TAG, build_freshness_query
+from adapter.domain.inputs import derive_inputs
+from adapter.domain.rules import Guards
+
 JSON_TYPE = {"Content-Type": "application/json"}
 PROBE = "vector(1)"
 TLS_HANDSHAKE = b"\x16"
@@ -82,6 +86,8 @@ class Answer:
     is_gzipped: bool = False
     is_closed_after: bool = False
     raw: bytes | None = None
+    labels: tuple[Mapping[str, str], ...] | None = None
+    """Of the series in it, for what the guards ask about them."""
 
     def but(self, **changes: Any) -> "Answer":
         """Return this answer with some fields changed: `vector([...]).but(delay_s=1.0)`."""
@@ -102,12 +108,12 @@ def vector(
         warnings=warnings,
         infos=infos,
         isPartial=is_partial,
-    )
+    ).but(labels=tuple(dict(labels) for labels, _ in series))
 
 
 def scalar(text: str) -> Answer:
     """Answer with a scalar."""
-    return _success("scalar", lambda time_s: [time_s, text])
+    return _success("scalar", lambda time_s: [time_s, text]).but(labels=({},))
 
 
 def string(text: str = "42") -> Answer:
@@ -234,7 +240,7 @@ class FakePrometheus:
         """Answers every query while it is set, the probe too."""
         self.unknown: Answer | None = None
         """Answers queries that have no answer of their own; None: 400 bad_data."""
-        self._answers: dict[str, list[Answer]] = {PROBE: [vector([({}, "1")])]}
+        self._answers: dict[str, list[Answer]] = {PROBE: [vector([({}, "1")])], DOWN_TARGETS: [vector([])]}
         self._ssl_context = ssl_context
         self._lock = threading.Condition()
         self._requests: list[Request] = []
@@ -247,9 +253,30 @@ class FakePrometheus:
         self._transports: set[asyncio.Transport] = set()
 
     def set(self, promql: str, *answers: Answer) -> None:
-        """Answer *promql* with *answers*, one after the other; the last one stays."""
+        """Answer *promql* with *answers*, one after the other; the last one stays.
+
+        What guards ask about *promql* is answered too, as by a server with fresh samples: see `vouch`.
+        """
         with self._lock:
             self._answers[promql] = list(answers)
+        labels = [row for answer in answers for row in answer.labels or ()]
+        self.vouch(promql, labels)
+
+    def vouch(self, promql: str, labels: Sequence[Mapping[str, str]], *, age_s: float = 1.0) -> None:
+        """Say that the series with *labels*, in the result of *promql*, rest on samples that are *age_s* old."""
+        inputs = derive_inputs(promql)
+        query = build_freshness_query(inputs, max_age_s=Guards().max_age_s, with_age=True, with_count=False)
+        grouping = inputs.grouping
+        rows = [row if grouping is None else {name: row[name] for name in grouping if name in row} for row in labels]
+
+        def build(request: Request) -> object:
+            newest = str(request.time_s - age_s)
+            tagged = [{**row, TAG: f"a{index}"} for index in range(len(inputs.selectors)) for row in rows]
+            return vector([(row, newest) for row in tagged]).body(request)
+
+        if query:
+            with self._lock:
+                self._answers[query] = [Answer(body=build)]
 
     @property
     def url(self) -> str:

@@ -6,12 +6,12 @@ import gc
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Literal
 
 from adapter.domain.promql import parse_shape, parse_template
-from adapter.domain.rules import Configuration, Rule
+from adapter.domain.rules import Configuration, Guards, Rule
 from adapter.domain.samples import QueryResult, Sample
 from adapter.errors import DeadlineExceeded
 from adapter.serving.breaker import Breaker
@@ -140,9 +140,10 @@ def scalar(value: str, time_s: float = NOW_S) -> QueryResult:
 
 
 def rule(query: str, name: str = "depth", **fields: Any) -> Rule:
-    """Return a rule of *query* with every other field at its default."""
+    """Return a rule of *query* with every other field at its default, but for the guards that ask queries: off."""
     template = parse_template(query)
-    return Rule(name=name, query=template, shape=parse_shape(template), **fields)
+    guards = replace(fields.pop("guards", Guards()), max_age_s=0.0, lost_targets_s=0.0)
+    return Rule(name=name, query=template, shape=parse_shape(template), guards=guards, **fields)
 
 
 async def until(condition: Callable[[], object], *, deadline_s: float = 5.0) -> None:

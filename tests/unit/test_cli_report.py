@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from adapter.domain.evidence import Evidence
 from adapter.cli.check_report import CheckReport
 from adapter.cli.documents import format_failure, format_items
 from adapter.cli.survey import Sighting, describe_result, judge_sightings
 from adapter.cli.terminal import format_columns, make_printable
 from adapter.config.problems import Kind, Note, Problem
+from adapter.domain.evidence import Evidence
 from adapter.domain.lint import lint_rules
 from adapter.domain.promql import parse_shape, parse_template
 from adapter.domain.rules import Guards, Rule

@@ -11,6 +11,7 @@ from adapter.config.problems import ConfigurationError, Kind
 from adapter.config.sources import FILE_LIMIT_BYTES
 from adapter.domain.backends import BasicAuth, TlsSettings
 from adapter.domain.matchers import Matcher
+from adapter.domain.promql import parse_template
 from adapter.domain.rules import AnyNamespace, Guards, NamespaceLabel, NamespaceList
 
 BACKEND = "prometheus: {url: http://prometheus:9090}\n"
@@ -74,11 +75,11 @@ metrics:
   namespace: {label: ns}
   labels: {app.kubernetes.io/name: app}
   aliases: {route: {login: /v1/login}}
-  empty: error
+  empty: {zeroWhile: 'up{job="exporter"} == 1'}
   negative: clamp
-  hold: 0
-  guards: {maxAge: 0s, lostTargets: "0", tolerateLost: none, minSeries: 0, maxSeries: 7, expectOne: true,
-    allowPartial: true}
+  hold: 5m
+  guards: {maxAge: 10m, freshness: push_time, lostTargets: 1d, tolerateLost: any, minSeries: 3, maxSeries: 7,
+    expectOne: true, allowPartial: true, require: 'up == 1'}
 - {name: listed, query: q, namespace: [team-a, team-b]}
 """,
     )
@@ -97,7 +98,19 @@ metrics:
     assert (rule.backend, rule.namespace, rule.negative) == ("other", NamespaceLabel("ns"), "clamp")
     assert rule.labels == {"app.kubernetes.io/name": "app"}
     assert rule.aliases == {"route": {"login": "/v1/login"}}
-    assert rule.guards == Guards(max_series=7, expect_one=True, allow_partial=True)
+    assert rule.guards == Guards(
+        max_age_s=600.0,
+        freshness=parse_template("push_time"),
+        lost_targets_s=86_400.0,
+        tolerate_lost="any",
+        min_series=3,
+        max_series=7,
+        expect_one=True,
+        allow_partial=True,
+        require=parse_template("up == 1"),
+    )
+    assert rule.zero_while == parse_template('up{job="exporter"} == 1')
+    assert rule.hold_s == 300.0
     assert configuration.get_rule("listed").namespace == NamespaceList(frozenset({"team-a", "team-b"}))
 
 
@@ -220,16 +233,8 @@ METRIC_CASES = [
     ("guards: {expectOne: 1}", "guards.expectOne: Invalid value 1: expected true or false"),
     ("guards: {maxage: 1m}", 'guards.maxage: Unknown key: did you mean "maxAge"?'),
     ("guards: ", "guards: Required value: the key has no value"),
-    ("guards: {maxAge: 2m}", 'guards.maxAge: Unsupported value "2m": this guard is not served yet'),
-    ("guards: {freshness: push_time}", 'guards.freshness: Unsupported value "push_time": this guard is'),
-    ("guards: {lostTargets: 24h}", 'guards.lostTargets: Unsupported value "24h": this guard is not'),
-    ("guards: {tolerateLost: any}", 'guards.tolerateLost: Unsupported value "any": this guard is not'),
     ("guards: {tolerateLost: some}", 'guards.tolerateLost: Invalid value "some": expected none or any'),
-    ("guards: {minSeries: 3}", "guards.minSeries: Unsupported value 3: this guard is not served yet"),
     ("guards: {minSeries: -1}", "guards.minSeries: Invalid value -1: expected at least 0"),
-    ("guards: {require: up}", 'guards.require: Unsupported value "up": this guard is not served yet'),
-    ("hold: 5m", 'hold: Unsupported value "5m": this guard is not served yet'),
-    ("empty: {zeroWhile: up}", 'empty: Unsupported value {"zeroWhile": "up"}: this guard is not served yet'),
 ]
 
 

@@ -1,5 +1,6 @@
 """Guards: what is refused before anyone scales on it."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import permutations
 
@@ -7,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adapter.domain.answers import Answer
+from adapter.domain.evidence import Evidence
 from adapter.domain.guards import build_answer, check_result
 from adapter.domain.quantity import LARGEST, Quantity
 from adapter.domain.rules import Guards, Rule
@@ -15,6 +18,11 @@ from adapter.errors import ExpectedOne, MetricError, Negative, NotFinite, NotRep
 from tests.support.serving import NOW_S, rule, vector
 
 A, B, C = {"partition": "a"}, {"partition": "b"}, {"partition": "c"}
+
+
+def answer_of(samples: Sequence[Sample], checked: Rule) -> Answer:
+    """Return what `build_answer` makes of *samples* without evidence of their age."""
+    return build_answer(samples, checked, Evidence(tick_s=NOW_S))
 
 
 def guarded(**guards: object) -> Rule:
@@ -62,15 +70,15 @@ def test_too_many_series_is_refused_above_the_limit_only() -> None:
 def test_v1_expect_one_refuses_several_and_takes_one() -> None:
     """V1: a rule that expects one item refuses three."""
     with pytest.raises(ExpectedOne) as caught:
-        build_answer(values("5", "7", "9"), guarded(expect_one=True))
+        answer_of(values("5", "7", "9"), guarded(expect_one=True))
     assert caught.value.count == 3
-    assert len(build_answer(values("5"), guarded(expect_one=True)).items) == 1
+    assert len(answer_of(values("5"), guarded(expect_one=True)).items) == 1
 
 
 def test_v1_several_series_are_items_in_one_order() -> None:
     """V1: three items with distinct labels, in the same order however the backend ordered them."""
     for order in permutations(values("5", "7", "9")):
-        answer = build_answer(order, guarded())
+        answer = answer_of(order, guarded())
         assert [(item.labels["partition"], str(item.quantity)) for item in answer.items] == [
             ("a", "5"),
             ("b", "7"),
@@ -83,7 +91,7 @@ def test_v1_series_with_equal_labels_are_in_one_order_too() -> None:
     """Without `__name__` two series may look alike; replicas must still agree."""
     twins = [Sample(A, text, NOW_S) for text in ("5", "7", "10")]
     for order in permutations(twins):
-        assert [str(item.quantity) for item in build_answer(order, guarded()).items] == ["10", "5", "7"]
+        assert [str(item.quantity) for item in answer_of(order, guarded()).items] == ["10", "5", "7"]
 
 
 @pytest.mark.parametrize("text", ["NaN", "+Inf", "-Inf"])
@@ -91,31 +99,31 @@ def test_v1_series_with_equal_labels_are_in_one_order_too() -> None:
 def test_n1_n2_value_that_is_no_number_is_refused(text: str, negative: str) -> None:
     """N1, N2: NaN and the infinities are errors, also where negative values are clamped."""
     with pytest.raises(NotFinite) as caught:
-        build_answer([Sample(A, text, NOW_S)], replace(rule("q"), negative=negative))  # type: ignore[arg-type]
+        answer_of([Sample(A, text, NOW_S)], replace(rule("q"), negative=negative))  # type: ignore[arg-type]
     assert (caught.value.value, caught.value.labels) == (text, A)
 
 
 def test_n8_negative_value_is_refused_or_clamped() -> None:
     """N8: -1 is an error that names value and series; with `negative: clamp` it is 0."""
     with pytest.raises(Negative) as caught:
-        build_answer([Sample(A, "-1", NOW_S)], rule("q"))
+        answer_of([Sample(A, "-1", NOW_S)], rule("q"))
     assert (caught.value.value, caught.value.labels) == ("-1", A)
-    clamped = build_answer(values("-1", "3", "-1e-30"), replace(rule("q"), negative="clamp"))
+    clamped = answer_of(values("-1", "3", "-1e-30"), replace(rule("q"), negative="clamp"))
     assert [str(item.quantity) for item in clamped.items] == ["0", "3", "0"]
 
 
 def test_n8_negative_zero_and_tiny_negatives() -> None:
     """-0 is 0; what is below zero at all is negative, however little."""
-    assert str(build_answer(values("-0"), rule("q")).items[0].quantity) == "0"
+    assert str(answer_of(values("-0"), rule("q")).items[0].quantity) == "0"
     with pytest.raises(Negative):
-        build_answer(values("-1e-30"), rule("q"))
+        answer_of(values("-1e-30"), rule("q"))
 
 
 def test_n5_item_above_the_bound_is_refused_and_the_bound_itself_is_exact() -> None:
     """N5: 9223372036854775 is served exactly, anything above names value, limit and series."""
-    assert build_answer(values(str(LARGEST)), rule("q")).items[0].quantity == Quantity(LARGEST * 10**9)
+    assert answer_of(values(str(LARGEST)), rule("q")).items[0].quantity == Quantity(LARGEST * 10**9)
     with pytest.raises(NotRepresentable) as caught:
-        build_answer(values("1", "2.5e18"), rule("q"))
+        answer_of(values("1", "2.5e18"), rule("q"))
     assert caught.value.labels == B
     assert caught.value.value == "2500000000000000000"
     assert caught.value.limit == str(LARGEST)
@@ -124,9 +132,9 @@ def test_n5_item_above_the_bound_is_refused_and_the_bound_itself_is_exact() -> N
 def test_n5_sum_above_the_bound_is_refused() -> None:
     """N5: two items that fit alone but wrap when the HPA adds them."""
     with pytest.raises(NotRepresentable) as caught:
-        build_answer(values(str(LARGEST), "0.001"), rule("q"))
+        answer_of(values(str(LARGEST), "0.001"), rule("q"))
     assert caught.value.labels is None
-    assert len(build_answer(values(str(LARGEST - 1), "1"), rule("q")).items) == 2
+    assert len(answer_of(values(str(LARGEST - 1), "1"), rule("q")).items) == 2
 
 
 @given(
@@ -138,8 +146,8 @@ def test_one_bad_item_fails_the_whole_answer_wherever_it_stands(good: list[str],
     """Never a partial list: any order of good and bad items gives the same error and no answer."""
     rows = [Sample({"p": str(index)}, text, NOW_S) for index, text in enumerate([*good, bad])]
     with pytest.raises(MetricError) as caught:
-        build_answer(data.draw(st.permutations(rows)), rule("q"))
+        answer_of(data.draw(st.permutations(rows)), rule("q"))
     with pytest.raises(MetricError) as again:
-        build_answer(rows, rule("q"))
+        answer_of(rows, rule("q"))
     assert type(caught.value) is type(again.value)
     assert caught.value.describe() == again.value.describe()

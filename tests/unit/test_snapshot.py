@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adapter.domain.evidence import Evidence
 from adapter.domain.matchers import build_matchers
 from adapter.domain.rules import Guards, NamespaceLabel
 from adapter.domain.samples import QueryResult
@@ -25,6 +26,7 @@ from adapter.serving.evaluation import Evaluation
 from adapter.serving.provider import Question
 from adapter.serving.snapshot import Snapshot
 from adapter.serving.trace import Trace
+from adapter.serving.vouching import Rendering
 from tests.support.serving import NOW_S, ScriptedBackend, asynchronous, desk, rule, run, scalar, vector
 
 QUEUES = vector(
@@ -180,7 +182,7 @@ def test_snapshot_memo_does_not_grow_without_bound() -> None:
     """However many selectors are invented, what one snapshot remembers is bounded, and answers stay right."""
     each = rule("q")
     result = vector(*(({"queue": f"q{index}"}, str(index)) for index in range(500)))
-    snapshot = Snapshot(Evaluation(promql="q", tick_s=NOW_S, result=result), each)
+    snapshot = Snapshot(Evaluation(Rendering("q"), result, Evidence(tick_s=NOW_S)), each)
 
     async def play() -> None:
         async with desk(ScriptedBackend(result), each) as stage:
