@@ -18,9 +18,9 @@ from adapter.server.authz import is_open_path
 from adapter.server.discovery import add_discovery
 from adapter.server.door import Door
 from adapter.server.health import Health, Verdict
-from adapter.server.respond import send_json
-from adapter.server.routes import Metrics, find_target, serve_metric
-from adapter.server.wire import build_error_status, build_plain_status, encode_json
+from adapter.server.respond import Reply, build_error_reply, build_reply
+from adapter.server.routes import MetricRoute, Metrics, find_target
+from adapter.server.wire import build_plain_status, encode_json
 from adapter.serving.ticks import EvaluationFault
 
 MAX_IN_FLIGHT = 400
@@ -60,7 +60,7 @@ class Application:
         observer: RequestObserver | None = None,
         max_in_flight: int = MAX_IN_FLIGHT,
     ) -> None:
-        self._metrics = metrics
+        self._route = MetricRoute(metrics)
         self._door = door
         self._health = health or Health()
         self._observer = observer
@@ -82,9 +82,9 @@ class Application:
         except Exception as error:
             if not isinstance(error, EvaluationFault):
                 _log.exception("request_failed method=%s path=%r", scope["method"], scope["path"])
-            exchange.reason = "Fault"
+            exchange.reason = "Fault"  # also where the answer was on its way
             if not exchange.has_started:
-                await send_json(exchange.send, _build_fault_status(), code=500)
+                await exchange.reply(build_reply(_build_fault_status(), code=500, reason="Fault"))
             elif not exchange.has_ended:
                 raise
         finally:
@@ -102,14 +102,12 @@ class Application:
             if self._door is not None:
                 await self._door.check_admission(scope, target)
         except MetricError as error:
-            exchange.reason = error.reason
-            status = build_error_status(error, target[1] if target is not None else "")
-            await send_json(exchange.send, status, code=error.reason.code)
+            await exchange.reply(build_error_reply(error, target[1] if target is not None else ""))
             return
         if target is None:
             await self._rest(scope, receive, exchange.send)
         else:
-            exchange.reason = await serve_metric(scope, exchange.send, target=target, metrics=self._metrics)
+            await exchange.reply(await self._route.answer(scope, target))
 
     def _count(self, change: int) -> None:
         self._in_flight += change
@@ -130,6 +128,15 @@ class _Exchange:
         self.has_started = False
         self.has_ended = False
         self.reason: str = "OK"
+
+    async def reply(self, reply: Reply) -> None:
+        """Send *reply*."""
+        self.reason = reply.reason
+        self.has_started = True
+        headers = [*reply.headers, *self._extra]
+        await self._send({"type": "http.response.start", "status": reply.code, "headers": headers})
+        await self._send({"type": "http.response.body", "body": reply.body})
+        self.has_ended = True
 
     async def send(self, message: Message) -> None:
         """Pass *message* on."""
