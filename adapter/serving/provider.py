@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from adapter.domain.answers import Answer
 from adapter.domain.rules import Configuration, Rule
 from adapter.domain.samples import QueryResult
-from adapter.domain.selection import map_selection
-from adapter.domain.selectors import Selector, parse_selector
+from adapter.domain.selection import Selection, map_selection
+from adapter.domain.selectors import parse_selector
 from adapter.serving.breaker import Breaker
 from adapter.serving.evaluation import Occasion, evaluate_rule
 from adapter.serving.notes import note_rule, note_tick
@@ -18,8 +18,8 @@ from adapter.serving.snapshot import SnapshotEvaluator
 from adapter.serving.ticks import TickGrid
 from adapter.serving.trace import Trace
 
-_SELECTORS_KEPT = 10_000
-_LONGEST_SELECTOR_KEPT = 1_000
+_PLANS_KEPT = 10_000
+_LONGEST_KEPT = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Provider:
         self._grid = grid
         self._snapshots = SnapshotEvaluator()
         self._pushdowns = PushdownEvaluator()
-        self._selectors: dict[str, Selector] = {}
+        self._plans: dict[Question, tuple[Rule, Selection]] = {}
 
     async def fetch(self, question: Question, trace: Trace | None = None) -> Answer:
         """Return the items that *question* selects.
@@ -59,11 +59,8 @@ class Provider:
         Shape:  1..n items.
         Raises: every MetricError but MethodNotAllowed.
         """
-        rule = self.configuration.get_rule(question.metric)
-        if trace:
-            note_rule(trace, rule)
-        selector = self._parse(question.selector)
-        selection = map_selection(selector, question.selector, rule=rule, namespace=question.namespace)
+        plan = None if trace else self._plans.get(question)
+        rule, selection = plan or self._plan(question, trace)
         tick_s = self._grid.current_s()
         if trace:
             note_tick(trace, tick_s, self.configuration.resolution_s)
@@ -86,13 +83,18 @@ class Provider:
         """Cancel what is still being evaluated."""
         await asyncio.gather(self._snapshots.aclose(), self._pushdowns.aclose())
 
-    def _parse(self, text: str) -> Selector:
-        selector = self._selectors.get(text)
-        if selector is None:
-            selector = parse_selector(text)
-            if len(text) > _LONGEST_SELECTOR_KEPT:
-                return selector
-            if len(self._selectors) >= _SELECTORS_KEPT:
-                self._selectors.clear()
-            self._selectors[text] = selector
-        return selector
+    def _plan(self, question: Question, trace: Trace | None) -> tuple[Rule, Selection]:
+        """Return which rule answers *question*, and what of it.
+
+        Raises: UnknownMetric, BadSelector, NamespaceNotAllowed.
+        """
+        rule = self.configuration.get_rule(question.metric)
+        if trace:
+            note_rule(trace, rule)
+        selector = parse_selector(question.selector)
+        plan = rule, map_selection(selector, question.selector, rule=rule, namespace=question.namespace)
+        if len(question.namespace) + len(question.metric) + len(question.selector) <= _LONGEST_KEPT:
+            if len(self._plans) >= _PLANS_KEPT:
+                self._plans.clear()
+            self._plans[question] = plan
+        return plan
