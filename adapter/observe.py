@@ -4,7 +4,7 @@ Names are `depthgauge_<noun>_<unit>[_total]`; label values come from closed sets
 """
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily
@@ -67,9 +67,9 @@ class SelfMetrics:
         self._reloads.labels("failed").inc()
         self._reload_failed.set(1)
 
-    def note_in_flight(self, count: int) -> None:
-        """Take how many requests are being answered now."""
-        self._in_flight.set(count)
+    def watch_in_flight(self, count: Callable[[], int]) -> None:
+        """Take who knows how many requests are being answered; asked when somebody scrapes."""
+        self._in_flight.set_function(count)
 
     def note_request(self, metric: str, reason: str, took_s: float) -> None:
         """Take one answer about *metric*, empty for other paths, which are not counted."""

@@ -23,7 +23,7 @@ class Selection:
     namespace_matcher: Matcher | None = None
 
     def __hash__(self) -> int:
-        # Within one rule the text decides about the selector, whose own hash would cost as much as the rest of a request.
+        # Within one rule the text decides about the selector, whose own hash is dear.
         return hash((self.text, self.namespace_matcher))
 
     @property

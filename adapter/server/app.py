@@ -34,8 +34,8 @@ _log = logging.getLogger(__name__)
 class RequestObserver(Protocol):
     """What wants to know of requests."""
 
-    def note_in_flight(self, count: int) -> None:
-        """Take how many requests are being answered now."""
+    def watch_in_flight(self, count: Callable[[], int]) -> None:
+        """Take who knows how many requests are being answered."""
         ...
 
     def note_request(self, metric: str, reason: str, took_s: float) -> None:
@@ -66,6 +66,8 @@ class Application:
         self._observer = observer
         self._max_in_flight = max_in_flight
         self._in_flight = 0
+        if observer is not None:
+            observer.watch_in_flight(lambda: self._in_flight)
         self._rest = build_rest(list_metrics, self._health)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -75,7 +77,7 @@ class Application:
             return
         began_s = time.perf_counter()
         exchange = _Exchange(scope, send, is_last=self._health.is_draining)
-        self._count(1)
+        self._in_flight += 1
         target = find_target(scope)
         try:
             await self._answer(scope, receive, exchange, target)
@@ -88,7 +90,7 @@ class Application:
             elif not exchange.has_ended:
                 raise
         finally:
-            self._count(-1)
+            self._in_flight -= 1
             if self._observer is not None:
                 name = target[1] if target is not None else ""
                 self._observer.note_request(name, exchange.reason, time.perf_counter() - began_s)
@@ -108,11 +110,6 @@ class Application:
             await self._rest(scope, receive, exchange.send)
         else:
             await exchange.reply(await self._route.answer(scope, target))
-
-    def _count(self, change: int) -> None:
-        self._in_flight += change
-        if self._observer is not None:
-            self._observer.note_in_flight(self._in_flight)
 
 
 class _Exchange:

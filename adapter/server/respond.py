@@ -14,7 +14,7 @@ _HEADERS = (
 )
 
 _REPLIES_LIMIT_BYTES = 16 * 1024 * 1024
-_ENTRY_BYTES = 4096  # what keeping an answer, or an error with its traceback, costs beside the body
+_ENTRY_BYTES = 2048  # what keeping an answer, or an error, costs beside the body
 
 Asked = tuple[str, str, str, bool]
 """What a reply depends on beside its answer: metric and selector as they were asked, namespace, and indentation."""

@@ -68,7 +68,7 @@ class MetricRoute:
                 raise MethodNotAllowed(method="watch")
             outcome = await self._metrics.fetch(Question(namespace, metric, options.selector))
         except MetricError as error:
-            outcome = error
+            outcome = error.with_traceback(None)  # it may be kept, and must not keep this request with it
         is_pretty = is_person(scope) if options.is_pretty is None else options.is_pretty
         asked = (metric, options.selector, namespace, is_pretty)
         reply = self._replies.find(asked, outcome)

@@ -9,6 +9,7 @@ from adapter.domain.rules import Configuration, Rule
 from adapter.domain.samples import QueryResult
 from adapter.domain.selection import Selection, map_selection
 from adapter.domain.selectors import parse_selector
+from adapter.errors import MetricError
 from adapter.serving.breaker import Breaker
 from adapter.serving.evaluation import Occasion, evaluate_rule
 from adapter.serving.notes import note_rule, note_tick
@@ -20,6 +21,9 @@ from adapter.serving.trace import Trace
 
 _PLANS_KEPT = 10_000
 _LONGEST_KEPT = 1_000
+
+
+_Plan = tuple[Rule, Selection]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,7 @@ class Provider:
         self._grid = grid
         self._snapshots = SnapshotEvaluator()
         self._pushdowns = PushdownEvaluator()
-        self._plans: dict[Question, tuple[Rule, Selection]] = {}
+        self._plans: dict[Question, _Plan | MetricError] = {}
 
     async def fetch(self, question: Question, trace: Trace | None = None) -> Answer:
         """Return the items that *question* selects.
@@ -60,7 +64,11 @@ class Provider:
         Raises: every MetricError but MethodNotAllowed.
         """
         plan = None if trace else self._plans.get(question)
-        rule, selection = plan or self._plan(question, trace)
+        if plan is None:
+            plan = self._remember(question, self._plan(question, trace))
+        if isinstance(plan, MetricError):
+            raise plan.with_traceback(None)
+        rule, selection = plan
         tick_s = self._grid.current_s()
         if trace:
             note_tick(trace, tick_s, self.configuration.resolution_s)
@@ -83,16 +91,19 @@ class Provider:
         """Cancel what is still being evaluated."""
         await asyncio.gather(self._snapshots.aclose(), self._pushdowns.aclose())
 
-    def _plan(self, question: Question, trace: Trace | None) -> tuple[Rule, Selection]:
-        """Return which rule answers *question*, and what of it.
+    def _plan(self, question: Question, trace: Trace | None) -> _Plan | MetricError:
+        """Return which rule answers *question* and what of it, or UnknownMetric, BadSelector, NamespaceNotAllowed."""
+        try:
+            rule = self.configuration.get_rule(question.metric)
+            if trace:
+                note_rule(trace, rule)
+            selector = parse_selector(question.selector)
+            return rule, map_selection(selector, question.selector, rule=rule, namespace=question.namespace)
+        except MetricError as error:
+            return error
 
-        Raises: UnknownMetric, BadSelector, NamespaceNotAllowed.
-        """
-        rule = self.configuration.get_rule(question.metric)
-        if trace:
-            note_rule(trace, rule)
-        selector = parse_selector(question.selector)
-        plan = rule, map_selection(selector, question.selector, rule=rule, namespace=question.namespace)
+    def _remember(self, question: Question, plan: _Plan | MetricError) -> _Plan | MetricError:
+        """Return *plan*, kept for the next who asks the same, within a bound on memory."""
         if len(question.namespace) + len(question.metric) + len(question.selector) <= _LONGEST_KEPT:
             if len(self._plans) >= _PLANS_KEPT:
                 self._plans.clear()

@@ -65,7 +65,7 @@ def test_names_that_are_no_rules_share_one_label_value() -> None:
 def test_requests_in_flight_are_shown() -> None:
     """As many as there are now."""
     metrics = build()
-    metrics.note_in_flight(3)
+    metrics.watch_in_flight(lambda: 3)
     assert Scrape(metrics).get("depthgauge_requests_in_flight") == 3
 
 

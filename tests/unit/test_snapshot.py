@@ -203,7 +203,8 @@ async def test_parsed_questions_are_kept_within_bounds() -> None:
         assert await stage.ask(long) == ["5", "7", "9"]
         assert not stage.provider._plans
         for index in range(12_000):
-            stage.provider._plan(Question("app", "depth", f"a=b{index}"), None)
+            question = Question("app", "depth", f"a=b{index}")
+            stage.provider._remember(question, stage.provider._plan(question, None))
             assert 0 < len(stage.provider._plans) <= 10_000
 
 
