@@ -4,7 +4,7 @@ Names are `depthgauge_<noun>_<unit>[_total]`; label values come from closed sets
 """
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily
@@ -31,6 +31,9 @@ class SelfMetrics:
     def __init__(self, clock: Clock) -> None:
         self._registry = CollectorRegistry()
         self._names: dict[str, str] = {}
+        # One child for each set of label values, kept: looking it up costs more than counting.
+        self._counting: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
+        self._counting_reviews: dict[tuple[str, bool], Counter] = {}
         self._requests = self._counter("requests", "Requests answered.", "metric", "reason")
         self._request_seconds = self._histogram("request_seconds", "Time to answer.", _REQUEST_BUCKETS_S, "metric")
         self._in_flight = self._gauge("requests_in_flight", "Requests being answered.")
@@ -62,6 +65,7 @@ class SelfMetrics:
         for rule in configuration.rules.values():
             for guard in find_underived(rule):
                 self._underived.labels(rule.name, guard).set(1)
+        self._counting.clear()
         self._rules_loaded.set(len(names))
         self._reloads.labels("ok").inc()
         self._reload_failed.set(0)
@@ -71,17 +75,22 @@ class SelfMetrics:
         self._reloads.labels("failed").inc()
         self._reload_failed.set(1)
 
-    def note_in_flight(self, count: int) -> None:
-        """Take how many requests are being answered now."""
-        self._in_flight.set(count)
+    def watch_in_flight(self, count: Callable[[], int]) -> None:
+        """Take who knows how many requests are being answered; asked when somebody scrapes."""
+        self._in_flight.set_function(count)
 
     def note_request(self, metric: str, reason: str, took_s: float) -> None:
         """Take one answer about *metric*, empty for other paths, which are not counted."""
         if not metric:
             return
         name = self._names.get(metric.lower(), UNKNOWN)
-        self._requests.labels(name, reason).inc()
-        self._request_seconds.labels(name).observe(took_s)
+        counting = self._counting.get((name, reason))
+        if counting is None:
+            counting = self._requests.labels(name, reason), self._request_seconds.labels(name)
+            self._counting[name, reason] = counting
+        requests, request_seconds = counting
+        requests.inc()
+        request_seconds.observe(took_s)
 
     def note_query(self, backend: str, outcome: str, took_s: float) -> None:
         """Take one query: `OK` or our Reason, and its seconds."""
@@ -98,7 +107,12 @@ class SelfMetrics:
 
     def note_review(self, kind: str, *, is_hit: bool) -> None:
         """Take one question to the cluster: `access` or `token`, answered from memory or not."""
-        self._reviews.labels(kind, "memory" if is_hit else "cluster").inc()
+        reviews = self._counting_reviews.get((kind, is_hit))
+        if reviews is None:
+            reviews = self._counting_reviews[kind, is_hit] = self._reviews.labels(
+                kind, "memory" if is_hit else "cluster"
+            )
+        reviews.inc()
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"depthgauge_{name}", text, labels, registry=self._registry)

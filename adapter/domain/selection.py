@@ -23,6 +23,10 @@ class Selection:
     text: str
     namespace_matcher: Matcher | None = None
 
+    def __hash__(self) -> int:
+        # Within one rule the text decides about the selector, whose own hash is dear.
+        return hash((self.text, self.namespace_matcher))
+
     @property
     def is_everything(self) -> bool:
         """Return whether every series is selected."""

@@ -18,9 +18,9 @@ from adapter.server.authz import is_open_path
 from adapter.server.discovery import add_discovery
 from adapter.server.door import Door
 from adapter.server.health import Health, Verdict
-from adapter.server.respond import send_json
-from adapter.server.routes import Metrics, find_target, serve_metric
-from adapter.server.wire import build_error_status, build_plain_status, encode_json
+from adapter.server.respond import Reply, build_error_reply, build_reply
+from adapter.server.routes import MetricRoute, Metrics, find_target
+from adapter.server.wire import build_plain_status, encode_json
 from adapter.serving.ticks import EvaluationFault
 
 MAX_IN_FLIGHT = 400
@@ -34,8 +34,8 @@ _log = logging.getLogger(__name__)
 class RequestObserver(Protocol):
     """What wants to know of requests."""
 
-    def note_in_flight(self, count: int) -> None:
-        """Take how many requests are being answered now."""
+    def watch_in_flight(self, count: Callable[[], int]) -> None:
+        """Take who knows how many requests are being answered."""
         ...
 
     def note_request(self, metric: str, reason: str, took_s: float) -> None:
@@ -60,12 +60,14 @@ class Application:
         observer: RequestObserver | None = None,
         max_in_flight: int = MAX_IN_FLIGHT,
     ) -> None:
-        self._metrics = metrics
+        self._route = MetricRoute(metrics)
         self._door = door
         self._health = health or Health()
         self._observer = observer
         self._max_in_flight = max_in_flight
         self._in_flight = 0
+        if observer is not None:
+            observer.watch_in_flight(lambda: self._in_flight)
         self._rest = build_rest(list_metrics, self._health)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -75,20 +77,20 @@ class Application:
             return
         began_s = time.perf_counter()
         exchange = _Exchange(scope, send, is_last=self._health.is_draining)
-        self._count(1)
+        self._in_flight += 1
         target = find_target(scope)
         try:
             await self._answer(scope, receive, exchange, target)
         except Exception as error:
             if not isinstance(error, EvaluationFault):
                 _log.exception("request_failed method=%s path=%r", scope["method"], scope["path"])
-            exchange.reason = "Fault"
+            exchange.reason = "Fault"  # also where the answer was on its way
             if not exchange.has_started:
-                await send_json(exchange.send, _build_fault_status(), code=500)
+                await exchange.reply(build_reply(_build_fault_status(), code=500, reason="Fault"))
             elif not exchange.has_ended:
                 raise
         finally:
-            self._count(-1)
+            self._in_flight -= 1
             if self._observer is not None:
                 name = target[1] if target is not None else ""
                 self._observer.note_request(name, exchange.reason, time.perf_counter() - began_s)
@@ -102,19 +104,12 @@ class Application:
             if self._door is not None:
                 await self._door.check_admission(scope, target)
         except MetricError as error:
-            exchange.reason = error.reason
-            status = build_error_status(error, target[1] if target is not None else "")
-            await send_json(exchange.send, status, code=error.reason.code)
+            await exchange.reply(build_error_reply(error, target[1] if target is not None else ""))
             return
         if target is None:
             await self._rest(scope, receive, exchange.send)
         else:
-            exchange.reason = await serve_metric(scope, exchange.send, target=target, metrics=self._metrics)
-
-    def _count(self, change: int) -> None:
-        self._in_flight += change
-        if self._observer is not None:
-            self._observer.note_in_flight(self._in_flight)
+            await exchange.reply(await self._route.answer(scope, target))
 
 
 class _Exchange:
@@ -130,6 +125,15 @@ class _Exchange:
         self.has_started = False
         self.has_ended = False
         self.reason: str = "OK"
+
+    async def reply(self, reply: Reply) -> None:
+        """Send *reply*."""
+        self.reason = reply.reason
+        self.has_started = True
+        headers = [*reply.headers, *self._extra]
+        await self._send({"type": "http.response.start", "status": reply.code, "headers": headers})
+        await self._send({"type": "http.response.body", "body": reply.body})
+        self.has_ended = True
 
     async def send(self, message: Message) -> None:
         """Pass *message* on."""

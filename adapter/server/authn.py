@@ -5,16 +5,16 @@ Source: k8s.io/apiserver pkg/authentication/authenticatorfactory, request/header
 
 import asyncio
 import hashlib
-from collections import defaultdict
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Protocol
-from urllib.parse import unquote
 
 from starlette.types import Scope
 
 from adapter.clock import Clock
 from adapter.domain.identity import AuthenticationSettings, User
 from adapter.errors import Unauthenticated
+from adapter.server.identity_headers import IdentityHeaders
 from adapter.server.reviews import ReviewCache, ReviewObserver
 from adapter.server.trust import ClientCa, find_common_name, find_organizations
 
@@ -23,6 +23,8 @@ PEER_CHAIN = "peer_chain"
 
 PATIENCE_S = 5.0
 """How long the cluster may take to review a token."""
+
+_NAMES_KEPT = 1024
 
 
 class TokenReviewer(Protocol):
@@ -57,15 +59,15 @@ class Authenticator:
     def __init__(self, settings: AuthenticationSettings, *, tokens: TokenReviewer, clock: Clock) -> None:
         self._tokens = tokens
         self._clock = clock
-        self._settings = settings
-        self._front_proxy_ca = ClientCa(settings.requestheader_ca_pem, clock)
-        self._client_ca = ClientCa(settings.client_ca_pem, clock)
+        self._find_common_name = lru_cache(_NAMES_KEPT)(find_common_name)
+        self.trust(settings)
 
     def trust(self, settings: AuthenticationSettings) -> None:
         """Believe *settings* from now on. Raises ValueError, and changes nothing, if a CA in them cannot be read."""
         front_proxy_ca = ClientCa(settings.requestheader_ca_pem, self._clock)
         client_ca = ClientCa(settings.client_ca_pem, self._clock)
-        self._settings, self._front_proxy_ca, self._client_ca = settings, front_proxy_ca, client_ca
+        self._allowed_names, self._identity_headers = settings.allowed_names, IdentityHeaders(settings)
+        self._front_proxy_ca, self._client_ca = front_proxy_ca, client_ca
 
     async def authenticate(self, scope: Scope) -> User:
         """Return who asks, as a member of system:authenticated.
@@ -85,8 +87,8 @@ class Authenticator:
 
     def _find_by_certificate(self, chain: tuple[bytes, ...], headers: Sequence[tuple[bytes, bytes]]) -> User | None:
         proxy = self._front_proxy_ca.verify(chain)
-        if proxy is not None and self._is_allowed(find_common_name(proxy)):
-            user = self._read_front_proxy_headers(headers)
+        if proxy is not None and self._is_allowed(self._find_common_name(proxy)):
+            user = self._identity_headers.read(headers)
             if user is not None:
                 return user
         certificate = self._client_ca.verify(chain)
@@ -95,32 +97,7 @@ class Authenticator:
         return User(name=name, groups=find_organizations(certificate))
 
     def _is_allowed(self, common_name: str) -> bool:
-        return not self._settings.allowed_names or common_name in self._settings.allowed_names
-
-    def _read_front_proxy_headers(self, headers: Sequence[tuple[bytes, bytes]]) -> User | None:
-        """Return the user whom the front proxy names, None if it names nobody."""
-        settings = self._settings
-        values: defaultdict[str, list[str]] = defaultdict(list)
-        for raw_name, raw_value in headers:
-            values[raw_name.decode("latin-1").lower()].append(raw_value.decode("utf-8", errors="replace").strip())
-        name = _find_first(values, settings.username_headers)
-        if not name:
-            return None
-        extra: defaultdict[str, list[str]] = defaultdict(list)
-        for prefix in settings.extra_header_prefixes:
-            for header, given in values.items():
-                if header.startswith(prefix):
-                    extra[unquote(header[len(prefix) :])] += given
-        return User(
-            name=name,
-            uid=_find_first(values, settings.uid_headers),
-            groups=tuple(group for header in settings.group_headers for group in values.get(header, ()) if group),
-            extra=tuple(sorted((key, tuple(given)) for key, given in extra.items())),
-        )
-
-
-def _find_first(values: dict[str, list[str]], names: Sequence[str]) -> str:
-    return next((given[0] for name in names if (given := values.get(name)) and given[0]), "")
+        return not self._allowed_names or common_name in self._allowed_names
 
 
 def _find_bearer_token(headers: Sequence[tuple[bytes, bytes]]) -> str | None:

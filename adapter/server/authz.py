@@ -43,16 +43,20 @@ class Authorizer:
         """Return if *user* may; raises Forbidden naming user, verb and resource."""
         if _SUPERUSERS in user.groups:
             return
+        kept = self._decisions.find((user, question))
+        decision = kept[0] if kept is not None else await self._review(user, question)
+        if not decision.is_allowed:
+            raise Forbidden(action=describe_denial(user, question), detail=decision.reason)
+
+    async def _review(self, user: User, question: AccessQuestion) -> AccessDecision:
         try:
             async with asyncio.timeout(PATIENCE_S):
-                decision = await self._decisions.get((user, question), lambda: self._ask(user, question))
+                return await self._decisions.get((user, question), lambda: self._ask(user, question))
         except TimeoutError:
             detail = f"the cluster did not answer the access review within {PATIENCE_S:g}s"
             raise Forbidden(action=describe_denial(user, question), detail=detail) from None
         except Forbidden as error:
             raise Forbidden(action=describe_denial(user, question), detail=error.detail) from error
-        if not decision.is_allowed:
-            raise Forbidden(action=describe_denial(user, question), detail=decision.reason)
 
     async def _ask(self, user: User, question: AccessQuestion) -> AccessDecision:
         return await self._reviewer.review_access(user, question)

@@ -54,6 +54,7 @@ class SecureConnection(HttpToolsProtocol):
             return
         super().data_received(data)
         if self._is_in_head and not self._is_refused:
+            self._expect_head()
             self._head_bytes += len(data)
             if self._head_bytes > HEAD_LIMIT_BYTES:
                 self._refuse(431, f"the request's line and headers are longer than {HEAD_LIMIT_BYTES} bytes")
@@ -64,7 +65,6 @@ class SecureConnection(HttpToolsProtocol):
         self.scope["state"][PEER_CHAIN] = self._peer_chain
         self._is_in_head = True
         self._head_bytes = 0
-        self._expect_head()
 
     def on_headers_complete(self) -> None:
         """Hand the request over."""

@@ -33,14 +33,22 @@ class ReviewCache(Generic[K, V]):
         self._kept: dict[K, tuple[V, float]] = {}
         self._asking: dict[K, asyncio.Task[V]] = {}
 
+    def find(self, key: K) -> tuple[V] | None:
+        """Return the answer for *key* in a tuple of its own if it is kept, without waiting; else None."""
+        kept = self._kept.get(key)
+        if kept is None or self._clock.monotonic_s() >= kept[1]:
+            return None
+        if self._observer is not None:
+            self._observer.note_review(self._kind, is_hit=True)
+        return kept[:1]
+
     async def get(self, key: K, ask: Callable[[], Awaitable[V]]) -> V:
         """Return the answer for *key*."""
-        kept = self._kept.get(key)
-        is_hit = kept is not None and self._clock.monotonic_s() < kept[1]
-        if self._observer is not None:
-            self._observer.note_review(self._kind, is_hit=is_hit)
-        if kept is not None and is_hit:
+        kept = self.find(key)
+        if kept is not None:
             return kept[0]
+        if self._observer is not None:
+            self._observer.note_review(self._kind, is_hit=False)
         task = self._asking.get(key)
         if task is None:
             task = asyncio.create_task(self._ask(key, ask))

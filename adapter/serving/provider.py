@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from adapter.domain.answers import Answer
 from adapter.domain.rules import Configuration, Rule
 from adapter.domain.samples import QueryResult
-from adapter.domain.selection import map_selection
-from adapter.domain.selectors import Selector, parse_selector
+from adapter.domain.selection import Selection, map_selection
+from adapter.domain.selectors import parse_selector
+from adapter.errors import MetricError
 from adapter.serving.breaker import Breaker
 from adapter.serving.evaluation import Evaluation, evaluate_rule
 from adapter.serving.held import HeldAnswers
@@ -21,9 +22,12 @@ from adapter.serving.ticks import TickCache, TickGrid
 from adapter.serving.trace import Trace
 from adapter.serving.vouching import Rendering
 
-_SELECTORS_KEPT = 10_000
-_LONGEST_SELECTOR_KEPT = 1_000
 _TICKS_SHARED = 16
+_PLANS_KEPT = 10_000
+_LONGEST_KEPT = 1_000
+
+
+_Plan = tuple[Rule, Selection]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,7 @@ class Provider:
         self._pushdowns = PushdownEvaluator()
         self._shared: TickCache[tuple[str, str], QueryResult] = TickCache(max_ticks=_TICKS_SHARED)
         self._held = HeldAnswers(observer)
-        self._selectors: dict[str, Selector] = {}
+        self._plans: dict[Question, _Plan | MetricError] = {}
 
     async def fetch(self, question: Question, trace: Trace | None = None) -> Answer:
         """Return the items that *question* selects.
@@ -65,11 +69,12 @@ class Provider:
         Shape:  1..n items.
         Raises: every MetricError but MethodNotAllowed.
         """
-        rule = self.configuration.get_rule(question.metric)
-        if trace:
-            note_rule(trace, rule)
-        selector = self._parse(question.selector)
-        selection = map_selection(selector, question.selector, rule=rule, namespace=question.namespace)
+        plan = None if trace else self._plans.get(question)
+        if plan is None:
+            plan = self._remember(question, self._plan(question, trace))
+        if isinstance(plan, MetricError):
+            raise plan.with_traceback(None)
+        rule, selection = plan
         tick_s = self._grid.current_s()
         if trace:
             note_tick(trace, tick_s, self.configuration.resolution_s)
@@ -104,13 +109,21 @@ class Provider:
             shared=self._shared,
         )
 
-    def _parse(self, text: str) -> Selector:
-        selector = self._selectors.get(text)
-        if selector is None:
-            selector = parse_selector(text)
-            if len(text) > _LONGEST_SELECTOR_KEPT:
-                return selector
-            if len(self._selectors) >= _SELECTORS_KEPT:
-                self._selectors.clear()
-            self._selectors[text] = selector
-        return selector
+    def _plan(self, question: Question, trace: Trace | None) -> _Plan | MetricError:
+        """Return which rule answers *question* and what of it, or UnknownMetric, BadSelector, NamespaceNotAllowed."""
+        try:
+            rule = self.configuration.get_rule(question.metric)
+            if trace:
+                note_rule(trace, rule)
+            selector = parse_selector(question.selector)
+            return rule, map_selection(selector, question.selector, rule=rule, namespace=question.namespace)
+        except MetricError as error:
+            return error
+
+    def _remember(self, question: Question, plan: _Plan | MetricError) -> _Plan | MetricError:
+        """Return *plan*, kept for the next who asks the same, within a bound on memory."""
+        if len(question.namespace) + len(question.metric) + len(question.selector) <= _LONGEST_KEPT:
+            if len(self._plans) >= _PLANS_KEPT:
+                self._plans.clear()
+            self._plans[question] = plan
+        return plan

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from loadgen.cluster import ControlPlane, find_programs
-from loadgen.parts import PartUnavailable
+from loadgen.parts import PartUnavailable, find_part
 
 LOGS = Path(__file__).resolve().parents[2] / "build" / "e2e" / "logs"
 
@@ -20,3 +20,12 @@ def control_plane() -> Iterator[ControlPlane]:
         pytest.fail(str(exc), pytrace=False)
     with ControlPlane(programs, hpa_sync_period_s=2.0, keep_logs_in=LOGS, report=print) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def prometheus_binary() -> Path:
+    """The Prometheus that adapters ask here."""
+    found = find_part("prometheus")
+    if found is None:
+        pytest.fail("prometheus is missing, run: .venv/bin/python -m loadgen.parts ensure prometheus", pytrace=False)
+    return found

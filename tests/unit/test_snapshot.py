@@ -198,15 +198,16 @@ def test_snapshot_memo_does_not_grow_without_bound() -> None:
 
 
 @asynchronous
-async def test_selector_texts_are_kept_within_bounds() -> None:
-    """Parsed selectors are remembered, long ones not, and never without limit."""
+async def test_parsed_questions_are_kept_within_bounds() -> None:
+    """What a question means is remembered, a long one's not, and never without limit."""
     async with desk(ScriptedBackend(QUEUES), rule("q")) as stage:
         long = ",".join(f"a{index}!=x" for index in range(500))
         assert await stage.ask(long) == ["5", "7", "9"]
-        assert long not in stage.provider._selectors
+        assert not stage.provider._plans
         for index in range(12_000):
-            stage.provider._parse(f"a=b{index}")
-            assert len(stage.provider._selectors) <= 10_000
+            question = Question("app", "depth", f"a=b{index}")
+            stage.provider._remember(question, stage.provider._plan(question, None))
+            assert 0 < len(stage.provider._plans) <= 10_000
 
 
 @asynchronous
