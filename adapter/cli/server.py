@@ -138,6 +138,7 @@ UVICORN_SETTINGS: dict[str, Any] = {
     "log_config": None,
     "access_log": False,
     "server_header": False,
+    "proxy_headers": False,  # nothing here depends on the address or scheme that a proxy reports
     "timeout_graceful_shutdown": FINISH_LIMIT_S,
     "timeout_keep_alive": 75,
 }
