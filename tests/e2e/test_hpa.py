@@ -148,7 +148,7 @@ def test_failing_metric_of_two_lets_scale_up_and_holds_scale_down(chain: Chain) 
     )
     assert refused.reason == "FailedGetExternalMetric"
     assert 'metric "second": the backend refuses the query: ' in refused.message
-    wait_for_refusals(chain, 10)
+    wait_for_refusals(chain, 8)
     held = chain.fleet.look()["two"]
     assert (held.replicas, held.generation, held.is_active) == (7, refused.generation, False)
 
