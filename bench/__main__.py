@@ -29,8 +29,10 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def run(  # noqa: PLR0913, PLR0917 - a command's options
     quick: Annotated[bool, typer.Option("--quick", help="Few and short rounds: less than a minute.")] = False,  # noqa: FBT002
-    rounds: Annotated[int, typer.Option(min=1, help="Pairs of measurements a case.")] = 7,
-    seconds: Annotated[float, typer.Option(min=0.1, help="How long one measurement takes.")] = 3.0,
+    rounds: Annotated[int, typer.Option(min=1, help="Pairs of measurements a case.")] = 5,
+    seconds: Annotated[
+        float, typer.Option(min=0.1, help="How long one measurement takes; a whole tick by default.")
+    ] = float(RESOLUTION_S),
     connections: Annotated[
         int, typer.Option(min=1, help="Keep-alive connections, each with one request at a time.")
     ] = 16,
@@ -63,7 +65,7 @@ def run(  # noqa: PLR0913, PLR0917 - a command's options
         stack.enter_context(adapter)
         client = Client(adapter.port, api.tls)
         answers = {
-            target if "?" in target else f"{target}?": client.fetch(target)
+            target if "?" in target else f"{target}?": client.fetch_wanted(target, found.status)
             for found in cases
             for target in found.targets
         }

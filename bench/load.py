@@ -47,6 +47,7 @@ class Measured:
 
     requests: int
     failures: int
+    first_failure: str
     elapsed_s: float
     server_cpu_s: float
     own_cpu_s: float
@@ -70,6 +71,7 @@ class Tally:
 
     latencies_s: list[float] = field(default_factory=list)
     failures: int = 0
+    first_failure: str = ""
     lost: list[str] = field(default_factory=list)
 
 
@@ -104,6 +106,7 @@ class Connection(asyncio.Protocol):
         self._tally.latencies_s.append(time.perf_counter() - self._sent_at_s)
         if not received.startswith(self._wanted):
             self._tally.failures += 1
+            self._tally.first_failure = self._tally.first_failure or received.decode(errors="replace")
         self._received = b""
         self._ask()
 
@@ -145,6 +148,7 @@ async def generate(load: Load) -> Measured:
     measured = Measured(
         requests=len(latencies_s),
         failures=tally.failures,
+        first_failure=tally.first_failure,
         elapsed_s=elapsed_s,
         server_cpu_s=server_cpu_s,
         own_cpu_s=own_cpu_s,

@@ -8,6 +8,12 @@ from typing import Any
 from bench.load import Measured
 from bench.rounds import CaseResult
 
+QUERIES_PER_RULE = 2
+"""A tick's: the rule's own, and the one for its samples' freshness."""
+
+QUERIES_PER_BACKEND = 1
+"""A tick's: which targets are down."""
+
 _BUSY_SHARE = 0.95
 
 _HEADERS = ("case", "server", "req/s median", "min .. max", "CPU ms/req", "p50 ms", "p99 ms", "RSS MB", "generator")
@@ -25,11 +31,11 @@ def format_table(results: Sequence[CaseResult]) -> str:
     lines.append("")
     for result in results:
         ratios = [pair.ratio for pair in result.pairs]
-        bound = result.rules * result.ticks
+        bound = (result.rules * QUERIES_PER_RULE + QUERIES_PER_BACKEND) * result.ticks
         lines.append(
             f"{result.name}: depthgauge/bare {result.ratio:.2f} of the throughput "
             f"({min(ratios):.2f} .. {max(ratios):.2f} over {len(ratios)} pairs), {result.cpu_ratio:.2f} by CPU time; "
-            f"{result.queries} queries upstream, at most {bound} allowed ({result.rules} rules x {result.ticks} ticks)"
+            f"{result.queries} queries upstream, at most {bound} for {result.rules} rules and {result.ticks} ticks"
         )
     busy = [result.name for result in results if _find_generator_share(result) > _BUSY_SHARE]
     if busy:

@@ -82,5 +82,7 @@ def measure(load: Load) -> Measured:
         raise RuntimeError(f"the load generator failed:\n{done.stderr}")
     measured = Measured(**json.loads(done.stdout))
     if measured.failures:
-        raise RuntimeError(f"{measured.failures} of {measured.requests} answers were not {load.status}")
+        raise RuntimeError(
+            f"{measured.failures} of {measured.requests} answers were not {load.status}: {measured.first_failure}"
+        )
     return measured

@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -130,6 +131,12 @@ def _issue(folder: Path, cluster: Any) -> TlsFiles:  # noqa: ANN401 - anything w
     return TlsFiles(server_cert, server_key, server_ca, client_cert, client_key, client_cas)
 
 
+Answer = tuple[int, list[tuple[str, str]], str]
+"""Status, headers, body."""
+
+_PATIENCE_S = 15.0
+
+
 class Client:
     """Asks one server over one connection, as the aggregator does."""
 
@@ -138,8 +145,22 @@ class Client:
             "127.0.0.1", port, context=tls.build_client_context(), timeout=10
         )
 
-    def fetch(self, target: str) -> tuple[int, list[tuple[str, str]], str]:
-        """Return (status, headers, body) of the answer to *target*; what uvicorn itself adds is left out."""
+    def fetch_wanted(self, target: str, status: int) -> Answer:
+        """Return the answer to *target* as soon as it has *status*: the first tick may lie before the first sample.
+
+        Raises: RuntimeError after a while, with the last answer.
+        """
+        deadline_s = time.monotonic() + _PATIENCE_S
+        while True:
+            answer = self.fetch(target)
+            if answer[0] == status:
+                return answer
+            if time.monotonic() > deadline_s:
+                raise RuntimeError(f"{target} is not answered with {status}: {answer[0]} {answer[2]}")
+            time.sleep(0.1)
+
+    def fetch(self, target: str) -> Answer:
+        """Return the answer to *target*; what uvicorn itself adds is left out."""
         lines = build_head(target).splitlines()[1:]
         self._connection.putrequest("GET", target, skip_host=True, skip_accept_encoding=True)
         for name, _, value in (line.partition(": ") for line in lines):
