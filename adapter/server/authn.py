@@ -6,9 +6,9 @@ Source: k8s.io/apiserver pkg/authentication/authenticatorfactory, request/header
 import asyncio
 import hashlib
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Protocol
 
+from cryptography import x509
 from starlette.types import Scope
 
 from adapter.clock import Clock
@@ -24,7 +24,7 @@ PEER_CHAIN = "peer_chain"
 PATIENCE_S = 5.0
 """How long the cluster may take to review a token."""
 
-_NAMES_KEPT = 1024
+_PROXIES_KEPT = 1024
 
 
 class TokenReviewer(Protocol):
@@ -59,7 +59,6 @@ class Authenticator:
     def __init__(self, settings: AuthenticationSettings, *, tokens: TokenReviewer, clock: Clock) -> None:
         self._tokens = tokens
         self._clock = clock
-        self._find_common_name = lru_cache(_NAMES_KEPT)(find_common_name)
         self.trust(settings)
 
     def trust(self, settings: AuthenticationSettings) -> None:
@@ -68,6 +67,7 @@ class Authenticator:
         client_ca = ClientCa(settings.client_ca_pem, self._clock)
         self._allowed_names, self._identity_headers = settings.allowed_names, IdentityHeaders(settings)
         self._front_proxy_ca, self._client_ca = front_proxy_ca, client_ca
+        self._are_allowed: dict[tuple[bytes, ...], bool] = {}
 
     async def authenticate(self, scope: Scope) -> User:
         """Return who asks, as a member of system:authenticated.
@@ -87,7 +87,7 @@ class Authenticator:
 
     def _find_by_certificate(self, chain: tuple[bytes, ...], headers: Sequence[tuple[bytes, bytes]]) -> User | None:
         proxy = self._front_proxy_ca.verify(chain)
-        if proxy is not None and self._is_allowed(self._find_common_name(proxy)):
+        if proxy is not None and self._is_allowed(chain, proxy):
             user = self._identity_headers.read(headers)
             if user is not None:
                 return user
@@ -96,8 +96,15 @@ class Authenticator:
             return None
         return User(name=name, groups=find_organizations(certificate))
 
-    def _is_allowed(self, common_name: str) -> bool:
-        return not self._allowed_names or common_name in self._allowed_names
+    def _is_allowed(self, chain: tuple[bytes, ...], proxy: x509.Certificate) -> bool:
+        """Return whether *proxy*, verified out of *chain*, may speak for others; its name is read once."""
+        is_allowed = self._are_allowed.get(chain)
+        if is_allowed is None:
+            if len(self._are_allowed) >= _PROXIES_KEPT:
+                self._are_allowed.clear()
+            is_allowed = not self._allowed_names or find_common_name(proxy) in self._allowed_names
+            self._are_allowed[chain] = is_allowed
+        return is_allowed
 
 
 def _find_bearer_token(headers: Sequence[tuple[bytes, bytes]]) -> str | None:

@@ -58,6 +58,8 @@ class SecureConnection(HttpToolsProtocol):
             self._head_bytes += len(data)
             if self._head_bytes > HEAD_LIMIT_BYTES:
                 self._refuse(431, f"the request's line and headers are longer than {HEAD_LIMIT_BYTES} bytes")
+        elif self.cycle is None or self.cycle.response_complete:
+            self._expect_head()  # blank lines or a body that nobody reads: no reason to stay
 
     def on_message_begin(self) -> None:
         """Begin a request's scope."""
