@@ -26,7 +26,8 @@ def adapter(control_plane: ControlPlane) -> Iterator[SecureAdapter]:
     control_plane.create_namespace(NAMESPACE)
     with FakePrometheus() as fake:
         fake.set("sum(q)", vector([({}, "5")]))
-        config = {"prometheus": {"url": fake.url}, "metrics": [{"name": "depth", "query": "sum(q)"}]}
+        guards = {"maxAge": "0s", "lostTargets": "0s"}  # the fake answers the rule's own query alone
+        config = {"prometheus": {"url": fake.url}, "metrics": [{"name": "depth", "query": "sum(q)", "guards": guards}]}
         with SecureAdapter(control_plane, config, namespace=ADAPTER_NAMESPACE) as running:
             running.register()
             yield running

@@ -138,7 +138,9 @@ class SecureServer(ServerProcess):
                 verify=self.build_context(credential), trust_env=False, timeout=30.0
             )
         begun_s = time.monotonic()
-        response = self._clients[credential].request(method, self.url + path, headers=httpx.Headers(headers))
+        response = self._clients[credential].request(
+            method, self.url + path, headers=httpx.Headers(headers, encoding="utf-8")
+        )
         took_s = time.monotonic() - begun_s
         is_json = response.headers.get("content-type", "").startswith("application/json")
         return Reply(
