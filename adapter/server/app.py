@@ -107,6 +107,8 @@ class Application:
             await exchange.reply(build_error_reply(error, target[1] if target is not None else ""))
             return
         if target is None:
+            if "\n" in scope["path"]:  # Starlette's patterns end with `$`, so /readyz%0A would be /readyz
+                scope = {**scope, "path": scope["path"].replace("\n", "\N{SYMBOL FOR NEWLINE}")}
             await self._rest(scope, receive, exchange.send)
         else:
             await exchange.reply(await self._route.answer(scope, target))
