@@ -58,7 +58,7 @@ class SecureConnection(HttpToolsProtocol):
             self._head_bytes += len(data)
             if self._head_bytes > HEAD_LIMIT_BYTES:
                 self._refuse(431, f"the request's line and headers are longer than {HEAD_LIMIT_BYTES} bytes")
-        elif self.cycle is None or self.cycle.response_complete:
+        elif self._is_idle():
             self._expect_head()  # blank lines or a body that nobody reads: no reason to stay
 
     def on_message_begin(self) -> None:
@@ -92,6 +92,9 @@ class SecureConnection(HttpToolsProtocol):
         """End an idle connection."""
         super().timeout_keep_alive_handler()
         self._await_goodbye()
+
+    def _is_idle(self) -> bool:
+        return not self._is_refused and self.cycle.response_complete
 
     def _refuse(self, code: int, text: str) -> None:
         self._is_refused = True
