@@ -38,8 +38,8 @@ def build_answer(selected: Sequence[Sample], rule: Rule, evidence: Evidence) -> 
 
 
 def _build_item(sample: Sample, rule: Rule, evidence: Evidence) -> Item:
-    timestamp_s = check_fresh(sample, rule, evidence)
     quantity = parse_sample_value(sample.value, labels=sample.labels)
+    timestamp_s = check_fresh(sample, rule, evidence)
     if quantity.is_negative:
         if rule.negative == "error":
             raise Negative(value=sample.value, labels=sample.labels)
