@@ -412,8 +412,17 @@ class Stale(MetricError):
 
     def describe(self) -> str:
         """Name the age, the limit and the key that raises it."""
-        age = "no sample behind it" if self.age_s is None else f"a sample that is {self.age_s:.0f} s old"
-        return f"the value{_of_series(self.labels)} has {age}, the limit is {self.limit_s:g} s ({self.setting})"
+        return (
+            f"the value{_of_series(self.labels)} has {self._describe_age()}, "
+            f"the limit is {self.limit_s:g} s ({self.setting})"
+        )
+
+    def _describe_age(self) -> str:
+        if self.age_s is None:
+            return "no sample behind it"
+        if self.age_s < 0:
+            return f"a time that lies {-self.age_s:.0f} s ahead (is it in Unix seconds?)"
+        return f"a sample that is {self.age_s:.0f} s old"
 
 
 @dataclass(eq=False)

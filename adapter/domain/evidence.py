@@ -58,13 +58,14 @@ class Evidence:
 
 def read_ages(rows: Iterable[Sample], inputs: Inputs, tick_s: float) -> dict[_Key, Age]:
     """Return the oldest age of each group from the rows tagged `aN`; raises BackendRefused for what is no time."""
+    tagged = {f"a{index}": selector for index, selector in enumerate(inputs.selectors)}
     ages: dict[_Key, Age] = {}
     for row in rows:
-        tag = row.labels.get(TAG, "")
-        if not tag.startswith("a"):
+        selector = tagged.get(row.labels.get(TAG, ""))
+        if selector is None:
             continue
         timestamp_s = _read_number(row)
-        age = Age(timestamp_s, tick_s - timestamp_s - inputs.selectors[int(tag[1:])].offset_s)
+        age = Age(timestamp_s, tick_s - timestamp_s - selector.offset_s)
         key = _find_key(_without_tag(row.labels), inputs.grouping)
         known = ages.get(key)
         if known is None or known.age_s < age.age_s:
@@ -83,15 +84,18 @@ def count_inputs(rows: Iterable[Sample]) -> int:
 
 
 def read_losses(lost: Iterable[Sample], alive: Iterable[Sample] | None, inputs: Inputs) -> list[Loss]:
-    """Return the losses from the rows of the lost query; groups that *alive* has, if asked, are not lost."""
-    living = None if alive is None else {_find_key(_without_tag(row.labels), inputs.grouping) for row in alive}
+    """Return the losses from the rows of the lost query; groups of a selector that *alive* has, if asked, are not lost.
+
+    One selector's living target says nothing about another selector.
+    """
+    living = {(_find_part(row), _find_key(_without_tag(row.labels), inputs.grouping)) for row in alive or ()}
     losses: dict[tuple[str, _Key], Loss] = {}
     for row in lost:
         labels = _without_tag(row.labels)
         target = f"{labels.get('job', '')}/{labels.get('instance', '')}"
         group = _pick(labels, inputs.grouping)
         key = _find_key(labels, inputs.grouping)
-        if living is None or key not in living:
+        if (_find_part(row), key) not in living:
             losses[target, key] = Loss(target, group)
     return list(losses.values())
 
@@ -112,7 +116,8 @@ def check_complete(losses: Iterable[Loss]) -> None:
 def check_fresh(sample: Sample, rule: Rule, evidence: Evidence) -> float:
     """Return when *sample* was true, in Unix seconds: the oldest contributing sample's time.
 
-    Raises: Stale, also for a value that no sample stands behind, unless the query can give one from no sample.
+    Raises: Stale, also for a value that no sample stands behind, unless the query can give one from no sample, and
+            for a time that lies ahead by more than the limit.
     """
     if not evidence.is_aged:
         return sample.timestamp_s
@@ -122,9 +127,9 @@ def check_fresh(sample: Sample, rule: Rule, evidence: Evidence) -> float:
         if evidence.inputs.is_sourceless and evidence.told is None:
             return sample.timestamp_s
         raise Stale(age_s=None, limit_s=limit_s, labels=sample.labels)
-    if age.age_s > limit_s:
+    if not -limit_s <= age.age_s <= limit_s:  # a time far ahead is none: milliseconds, as a rule
         raise Stale(age_s=age.age_s, limit_s=limit_s, labels=sample.labels)
-    return age.timestamp_s
+    return min(age.timestamp_s, evidence.tick_s)
 
 
 def _find_key(labels: Mapping[str, str], grouping: frozenset[str] | None) -> _Key:
@@ -133,6 +138,11 @@ def _find_key(labels: Mapping[str, str], grouping: frozenset[str] | None) -> _Ke
 
 def _pick(labels: Mapping[str, str], grouping: frozenset[str] | None) -> Mapping[str, str]:
     return labels if grouping is None else {name: labels[name] for name in grouping if name in labels}
+
+
+def _find_part(row: Sample) -> str:
+    """Return the number of the selector that a row is about."""
+    return row.labels.get(TAG, "")[1:]
 
 
 def _without_tag(labels: Mapping[str, str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ meet the rule's own series.
 from collections.abc import Sequence
 
 from adapter.domain.inputs import Input, Inputs
-from adapter.domain.matchers import Matcher, quote_regex, quote_string
+from adapter.domain.matchers import Matcher, is_label_name, quote_regex, quote_string
 
 TAG = "depthgauge_part"
 DOWN_TARGETS = "up == 0"
@@ -36,12 +36,14 @@ def build_freshness_query(inputs: Inputs, *, max_age_s: float, with_age: bool, w
 def build_lost_query(inputs: Inputs, *, window_s: float, down: Sequence[tuple[str, str]]) -> str:
     """Return which of the *down* targets (job, instance) fed *inputs* within *window_s*, and which groups they fed.
 
-    Rows carry job and instance, and the labels of the grouping.
+    Rows carry job and instance, and the labels of the grouping. Empty where no target feeds the inputs.
     """
     narrowing = _narrow_to(down)
     kept = _format_labels(frozenset({"job", "instance"}) | (inputs.grouping or frozenset()))
     parts = []
     for index, selector in enumerate(inputs.selectors):
+        if not selector.is_fed_by_target:
+            continue
         fed = f"last_over_time({selector.format_selector(narrowing)}[{_format_window(window_s)}])"
         lost = f"({fed} and on (job, instance) {DOWN_TARGETS})"
         parts.append(_tag(lost if inputs.grouping is None else f"group by ({kept}) {lost}", f"l{index}"))
@@ -52,9 +54,24 @@ def build_alive_query(inputs: Inputs) -> str:
     """Return the groups of *inputs* that some target which is up feeds now; rows carry the labels of the grouping."""
     parts = []
     for index, selector in enumerate(inputs.selectors):
+        if not selector.is_fed_by_target:
+            continue
         alive = f"({_format_selected(selector)} and on (job, instance) (up == 1))"
         grouped = alive if inputs.grouping is None else f"group by ({_format_labels(inputs.grouping)}) {alive}"
         parts.append(_tag(grouped, f"u{index}"))
+    return "\nor\n".join(parts)
+
+
+def build_feeding_query(inputs: Inputs) -> str:
+    """Return how many series each target gives to *inputs* now; rows carry job and instance.
+
+    Only targets that have an `up` of their own: where none has, no loss can be noticed.
+    """
+    parts = [
+        _tag(f"(count by (job, instance) ({_format_selected(selector)}) and on (job, instance) up)", f"f{index}")
+        for index, selector in enumerate(inputs.selectors)
+        if selector.is_fed_by_target
+    ]
     return "\nor\n".join(parts)
 
 
@@ -107,7 +124,7 @@ def _narrow_to(down: Sequence[tuple[str, str]]) -> tuple[Matcher, ...]:
 
 
 def _format_labels(labels: frozenset[str]) -> str:
-    return ", ".join(sorted(labels))
+    return ", ".join(label if is_label_name(label) else quote_string(label) for label in sorted(labels))
 
 
 def _format_window(seconds: float) -> str:

@@ -30,7 +30,22 @@ _OPERATORS: Final[tuple[tuple[Any, MatchOperator], ...]] = (  # not a dict: the 
     (promql_parser.MatchOp.Re, "=~"),
     (promql_parser.MatchOp.NotRe, "!~"),
 )
+_SETS: Final = frozenset({"or", "and", "unless"})
 _SELECTING: Final = frozenset({"topk", "bottomk", "limitk", "limit_ratio", "count_values"})
+_WRITTEN_BY_SCRAPING: Final = frozenset(
+    {
+        "up",
+        "scrape_body_size_bytes",
+        "scrape_duration_seconds",
+        "scrape_sample_limit",
+        "scrape_samples_post_metric_relabeling",
+        "scrape_samples_scraped",
+        "scrape_series_added",
+        "scrape_timeout_seconds",
+    }
+)
+_WRITTEN_BY_RULES: Final = frozenset({"ALERTS", "ALERTS_FOR_STATE"})
+_NUMBERS: Final = frozenset({"inf", "nan"})
 _CHANGING_LABELS: Final = frozenset({"label_replace", "label_join", "info", "histogram_quantile", "histogram_fraction"})
 
 
@@ -46,6 +61,14 @@ class Input:
     matchers: tuple[Matcher, ...] = ()
     range_s: float = 0.0
     offset_s: float = 0.0
+
+    @property
+    def is_fed_by_target(self) -> bool:
+        """Return whether a target's own samples are selected, not what Prometheus writes about a scrape (`up`).
+
+        Source: https://prometheus.io/docs/concepts/jobs_instances/ - those are written for failed scrapes too.
+        """
+        return self.name not in _WRITTEN_BY_SCRAPING
 
     def format_selector(self, extra: tuple[Matcher, ...] = ()) -> str:
         """Return the selector as PromQL, *extra* matchers added; without range and offset."""
@@ -73,6 +96,11 @@ class Inputs:
     gaps: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
+    @property
+    def are_fed_by_targets(self) -> bool:
+        """Return whether a scrape target that is down can make any of these inputs disappear."""
+        return any(selector.is_fed_by_target for selector in self.selectors)
+
 
 class _Gap(Exception):
     pass
@@ -81,7 +109,12 @@ class _Gap(Exception):
 def promql_name(name: str) -> tuple[str, tuple[Matcher, ...]]:
     """Return how a metric's *name* stands in a selector: before the braces, or as a matcher for unusual ones."""
     plain = name.replace(":", "_")
-    if plain.isascii() and plain.replace("_", "a").isalnum() and not plain[0].isdigit():
+    if (
+        plain.lower() not in _NUMBERS
+        and plain.isascii()
+        and plain.replace("_", "a").isalnum()
+        and not plain[0].isdigit()
+    ):
         return name, ()
     return "", (Matcher(_NAME, "=", name),)
 
@@ -96,12 +129,14 @@ def derive_inputs(promql: str) -> Inputs:
         selectors = tuple(dict.fromkeys(_list_inputs(expression, 0.0, 0.0)))
     except _Gap as gap:
         return Inputs(gaps=(str(gap),))
+    except (ValueError, OverflowError) as error:
+        return Inputs(gaps=(f"a range or an offset of the query is out of bounds: {error}",))
     if not selectors:
         return Inputs(gaps=("the query selects no series",), is_sourceless=True)
     notes = tuple(
         f"{selector.name} looks recorded: its timestamp is the recording rule's, and its targets are unknown"
         for selector in selectors
-        if ":" in selector.name
+        if ":" in selector.name or selector.name in _WRITTEN_BY_RULES
     )
     return Inputs(
         selectors=selectors,
@@ -134,7 +169,7 @@ def _children(expression: Expression) -> tuple[Any, ...]:
             return tuple(part for part in (expression.param, expression.expr) if part is not None)
         case promql_parser.Call():
             return tuple(expression.args)
-        case promql_parser.ParenExpr() | promql_parser.UnaryExpr():
+        case promql_parser.ParenExpr() | promql_parser.UnaryExpr() | promql_parser.SubqueryExpr():
             return (expression.expr,)
         case _:
             return ()
@@ -176,9 +211,7 @@ def _find_grouping(expression: Expression) -> frozenset[str] | None:
     if not isinstance(outer, promql_parser.AggregateExpr) or find_operator(outer) in _SELECTING:
         return frozenset()
     labels = find_grouping(outer)
-    if not labels:
-        return frozenset()
-    return labels if _carries(outer.expr, labels) else frozenset()
+    return labels if labels and _has_plain_parameter(outer) and _carries(outer.expr, labels) else frozenset()
 
 
 def _strip_transparent(expression: Expression) -> Expression:
@@ -193,14 +226,26 @@ def _strip_transparent(expression: Expression) -> Expression:
                 if len(sources) != 1 or inner.func.return_type != promql_parser.ValueType.Vector:
                     return inner
                 expression = sources[0]
-            case promql_parser.BinaryExpr() if find_operator(inner) != "or" and needs_no_series(inner.rhs):
+            case promql_parser.BinaryExpr() if find_operator(inner) in {"and", "unless"} and needs_no_series(inner.rhs):
                 expression = inner.lhs
-            case promql_parser.BinaryExpr() if find_operator(inner) not in {"or", "and", "unless"} and needs_no_series(
-                inner.lhs
-            ):
+            case promql_parser.BinaryExpr() if find_operator(inner) in _SETS or _drops_labels(inner):
+                return inner
+            case promql_parser.BinaryExpr() if needs_no_series(inner.rhs):
+                expression = inner.lhs
+            case promql_parser.BinaryExpr() if needs_no_series(inner.lhs):
                 expression = inner.rhs
             case _:
                 return inner
+
+
+def _drops_labels(operation: Expression) -> bool:
+    """Return whether an operation names the labels that it matches by: only those, or all but those, are left."""
+    return operation.modifier is not None and operation.modifier.matching is not None
+
+
+def _has_plain_parameter(aggregation: Expression) -> bool:
+    """Return whether no selector hides in an aggregation's parameter: its series have other labels."""
+    return aggregation.param is None or needs_no_series(aggregation.param)
 
 
 def _carries(expression: Expression, labels: frozenset[str]) -> bool:
@@ -211,7 +256,8 @@ def _carries(expression: Expression, labels: frozenset[str]) -> bool:
             return True
         case promql_parser.AggregateExpr() if find_operator(inner) not in _SELECTING:
             kept = find_grouping(inner)
-            return kept is not None and labels <= kept and _carries(inner.expr, labels)
+            is_kept = kept is not None and labels <= kept and _has_plain_parameter(inner)
+            return is_kept and _carries(inner.expr, labels)
         case promql_parser.BinaryExpr() if find_operator(inner) == "or":
             return _carries(inner.lhs, labels) and _carries(inner.rhs, labels)
         case _:

@@ -55,7 +55,7 @@ class Breaker:
         self._clock = clock
         self._timeout_s = timeout_s
         self._gate = Gate(places)
-        self._rests: dict[str, _Rest] = {}
+        self._rests: dict[tuple[str, str], _Rest] = {}
         self._outage: MetricError | None = None
         self._asked_at_s = 0.0
         self._probe: asyncio.Task[MetricError | None] | None = None
@@ -66,17 +66,20 @@ class Breaker:
         """Return the backend's name in the configuration."""
         return self._backend.name
 
-    async def query(self, promql: str, *, time_s: float, rule: str) -> QueryResult:
+    async def query(self, promql: str, *, time_s: float, rule: str, part: str = "") -> QueryResult:
         """Return the backend's answer to *promql* at *time_s* (Unix seconds), asked on behalf of *rule*.
+
+        *part* tells the queries of one rule apart: each rests by itself, and what answers ends no other's rest; while
+        the rule's own query (no *part*) rests, none of the others is sent.
 
         Raises: what `Backend.query` raises, and Overloaded. Never takes longer than the deadline.
         """
         asked_at_s = self._asked_at_s = self._clock.monotonic_s()
-        self._check_available(rule)
+        self._check_available(rule, part)
         async with self._gate.place(rule, timeout_s=self._timeout_s):
-            self._check_available(rule)
-            result = await self._send(promql, time_s=time_s, rule=rule, asked_at_s=asked_at_s)
-        self._rests.pop(rule, None)
+            self._check_available(rule, part)
+            result = await self._send(promql, time_s=time_s, asker=(rule, part), asked_at_s=asked_at_s)
+        self._rests.pop((rule, part), None)
         return result
 
     def forget_rests(self) -> None:
@@ -91,14 +94,15 @@ class Breaker:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._backend.aclose()
 
-    def _check_available(self, rule: str) -> None:
+    def _check_available(self, rule: str, part: str) -> None:
         if self._outage is not None:
             raise self._outage.with_traceback(None)
-        rest = self._rests.get(rule)
-        if rest is not None and self._clock.monotonic_s() < rest.began_s + rest.length_s:
-            raise rest.error.with_traceback(None)
+        for asker in {(rule, ""), (rule, part)}:
+            rest = self._rests.get(asker)
+            if rest is not None and self._clock.monotonic_s() < rest.began_s + rest.length_s:
+                raise rest.error.with_traceback(None)
 
-    async def _send(self, promql: str, *, time_s: float, rule: str, asked_at_s: float) -> QueryResult:
+    async def _send(self, promql: str, *, time_s: float, asker: tuple[str, str], asked_at_s: float) -> QueryResult:
         sent_at_s = self._clock.monotonic_s()
         left_s = max(self._timeout_s - (sent_at_s - asked_at_s), 0.001)
         doubt = _Doubt()
@@ -108,7 +112,7 @@ class Breaker:
         except DeadlineExceeded as error:
             has_had_its_time = left_s >= self._timeout_s * _SLOW_SHARE
             if await self._is_up(doubt, asked_at_s) and has_had_its_time:
-                self._let_rest(rule, error, sent_at_s=sent_at_s)
+                self._let_rest(asker, error, sent_at_s=sent_at_s)
             raise
         except BackendUnavailable as error:
             if error.is_connection:
@@ -156,13 +160,15 @@ class Breaker:
             _log.exception("probe_failed backend=%s", self._backend.name)
         return None
 
-    def _let_rest(self, rule: str, error: DeadlineExceeded, *, sent_at_s: float) -> None:
-        previous = self._rests.get(rule)
+    def _let_rest(self, asker: tuple[str, str], error: DeadlineExceeded, *, sent_at_s: float) -> None:
+        previous = self._rests.get(asker)
         if previous is not None and sent_at_s < previous.began_s:
             return  # one of several queries that were slow together: they count once
         length_s = min(previous.length_s * 2 if previous else self._timeout_s, LONGEST_REST_S)
-        self._rests[rule] = _Rest(self._clock.monotonic_s(), length_s, error)
-        _log.warning("rule_rests rule=%s backend=%s rest_s=%g", rule, self._backend.name, length_s)
+        self._rests[asker] = _Rest(self._clock.monotonic_s(), length_s, error)
+        rule, part = asker
+        guard = f" guard={part}" if part else ""
+        _log.warning("rule_rests rule=%s%s backend=%s rest_s=%g", rule, guard, self._backend.name, length_s)
 
     def _enter_outage(self, error: MetricError) -> None:
         self._outage = error

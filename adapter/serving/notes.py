@@ -60,6 +60,8 @@ def note_losses(trace: Trace, evidence: Evidence, rule: Rule) -> None:
     """Note what the guard lostTargets sees: those of `check_complete`."""
     if rule.guards.lost_targets_s <= 0:
         trace.note("check", "lostTargets: off")
+    elif evidence.inputs.selectors and not evidence.inputs.are_fed_by_targets:
+        trace.note("check", "lostTargets: nothing to lose: the query selects only what Prometheus itself writes")
     elif not evidence.inputs.selectors:
         trace.note("check", "lostTargets: not derivable: " + "; ".join(evidence.inputs.gaps))
     else:

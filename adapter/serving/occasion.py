@@ -8,6 +8,9 @@ from adapter.serving.ports import EvaluationObserver
 from adapter.serving.ticks import TickCache
 from adapter.serving.trace import Trace
 
+OF_ALL_RULES = "(all rules)"
+"""Whose queries those are that a backend is asked once a tick, for the breaker and its log."""
+
 
 @dataclass(frozen=True, slots=True)
 class Occasion:
@@ -28,12 +31,19 @@ class Occasion:
         if self.trace is not None:
             self.trace.note(name, detail)
 
-    async def ask(self, promql: str, rule: str) -> QueryResult:
-        """Return the backend's answer to *promql* at this tick, asked on behalf of *rule*."""
-        return await self.breaker.query(promql, time_s=self.tick_s, rule=rule)
+    async def ask(self, promql: str, rule: str, *, part: str = "") -> QueryResult:
+        """Return the backend's answer to *promql* at this tick, asked on behalf of *rule*.
 
-    async def ask_once(self, promql: str, rule: str) -> QueryResult:
-        """Return the backend's answer to *promql* at this tick, asked once for all rules of the backend."""
+        *part* names the guard that asks; empty for the rule's own query.
+        """
+        return await self.breaker.query(promql, time_s=self.tick_s, rule=rule, part=part)
+
+    async def ask_once(self, promql: str) -> QueryResult:
+        """Return the backend's answer to *promql* at this tick, asked once for all rules of the backend.
+
+        No rule answers for it: one that rests must not fail it for the others, nor rest because it is slow.
+        """
         if self.shared is None:
-            return await self.ask(promql, rule)
-        return await self.shared.get((self.breaker.name, promql), self.tick_s, lambda: self.ask(promql, rule))
+            return await self.ask(promql, OF_ALL_RULES)
+        key = (self.breaker.name, promql)
+        return await self.shared.get(key, self.tick_s, lambda: self.ask(promql, OF_ALL_RULES))

@@ -82,7 +82,7 @@ class PushdownEvaluator:
 
         async def count() -> int:
             occasion.note("promql", promql)
-            samples = (await occasion.ask(promql, rule.name)).samples
+            samples = (await occasion.ask(promql, rule.name, part="probe")).samples
             return int(float(samples[0].value)) if samples else 0
 
         return await self._counts.get((rule.name, promql), occasion.tick_s, count)

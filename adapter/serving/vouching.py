@@ -5,10 +5,10 @@ More is asked only while a target is down, or where the rule has PromQL of its o
 
 import asyncio
 import math
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Coroutine, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, Final
 
 from adapter.domain.evidence import (
     Age,
@@ -29,6 +29,8 @@ from adapter.domain.rules import Rule
 from adapter.domain.samples import QueryResult
 from adapter.errors import BadQuery, Partial, RequirementFailed
 from adapter.serving.occasion import Occasion
+
+ZERO_WHILE: Final = "empty.zeroWhile"
 
 find_inputs = lru_cache(maxsize=4096)(derive_inputs)
 """The inputs of a rendered query: parsed once, however many ticks it is asked in."""
@@ -53,7 +55,7 @@ async def ask_vouched(rule: Rule, rendering: Rendering, occasion: Occasion) -> t
     Raises: Partial, TooManySeries, Incomplete (too few series), RequirementFailed, and what a backend raises.
     """
     inputs = find_inputs(rendering.promql)
-    result, aged, down, _ = await _await_all(
+    result, aged, down, _ = await await_all(
         _ask_main(rule, rendering.promql, occasion),
         _ask_freshness(rule, rendering, inputs, occasion),
         _ask_down(rule, inputs, occasion),
@@ -72,13 +74,6 @@ async def ask_vouched(rule: Rule, rendering: Rendering, occasion: Occasion) -> t
     return result, evidence
 
 
-async def ask_evidence(rule: Rule, template: QueryTemplate, rendering: Rendering, occasion: Occasion) -> QueryResult:
-    """Return the answer to PromQL of the rule's own; a partial one is no evidence."""
-    promql = rendering.render(template)
-    occasion.note("promql", promql)
-    return _check_whole(await occasion.ask(promql, rule.name), rule)
-
-
 def holds(result: QueryResult) -> bool:
     """Return whether *result* says yes: it has values, and none of them is 0 or NaN."""
     values = [float(sample.value) for sample in result.samples]
@@ -95,7 +90,7 @@ async def _ask_freshness(rule: Rule, rendering: Rendering, inputs: Inputs, occas
     is_aged = guards.max_age_s > 0 and (guards.freshness is not None or bool(inputs.selectors))
     told: list[tuple[Any, Age]] | None = None
     if is_aged and guards.freshness is not None:
-        rows = (await _ask_guard("freshness", rule, rendering.render(guards.freshness), occasion)).samples
+        rows = (await ask_guard("freshness", rule, rendering.render(guards.freshness), occasion)).samples
         told = read_told_ages(rows, occasion.tick_s)
     promql = build_freshness_query(
         inputs,
@@ -105,7 +100,7 @@ async def _ask_freshness(rule: Rule, rendering: Rendering, inputs: Inputs, occas
     )
     if not promql:
         return Evidence(tick_s=occasion.tick_s, inputs=inputs, is_aged=is_aged, told=told)
-    rows = (await _ask_guard("freshness", rule, promql, occasion)).samples
+    rows = (await ask_guard("freshness", rule, promql, occasion)).samples
     if guards.min_series > 0:
         check_number_of_inputs(count_inputs(rows), rule)
     return Evidence(
@@ -119,9 +114,9 @@ async def _ask_freshness(rule: Rule, rendering: Rendering, inputs: Inputs, occas
 
 async def _ask_down(rule: Rule, inputs: Inputs, occasion: Occasion) -> list[tuple[str, str]]:
     """Return the (job, instance) of every target that is down, where this rule wants to know."""
-    if rule.guards.lost_targets_s <= 0 or not inputs.selectors:
+    if rule.guards.lost_targets_s <= 0 or not inputs.are_fed_by_targets:
         return []
-    result = _check_whole(await occasion.ask_once(DOWN_TARGETS, rule.name), rule)
+    result = _check_whole(await _naming("lostTargets", occasion.ask_once(DOWN_TARGETS)), rule)
     return [
         (sample.labels["job"], sample.labels["instance"])
         for sample in result.samples
@@ -131,30 +126,35 @@ async def _ask_down(rule: Rule, inputs: Inputs, occasion: Occasion) -> list[tupl
 
 async def _find_losses(rule: Rule, inputs: Inputs, down: Sequence[tuple[str, str]], occasion: Occasion) -> list[Loss]:
     promql = build_lost_query(inputs, window_s=rule.guards.lost_targets_s, down=down)
-    lost = (await _ask_guard("lostTargets", rule, promql, occasion)).samples
-    if not lost or rule.guards.tolerate_lost == "none":
-        return read_losses(lost, None, inputs)
-    alive = (await _ask_guard("tolerateLost", rule, build_alive_query(inputs), occasion)).samples
-    return read_losses(lost, alive, inputs)
+    if rule.guards.tolerate_lost == "none":
+        return read_losses((await ask_guard("lostTargets", rule, promql, occasion)).samples, None, inputs)
+    lost, alive = await await_all(  # at once: one after the other would cost a third deadline
+        ask_guard("lostTargets", rule, promql, occasion),
+        ask_guard("tolerateLost", rule, build_alive_query(inputs), occasion),
+    )
+    return read_losses(lost.samples, alive.samples, inputs)
 
 
 async def _check_required(rule: Rule, rendering: Rendering, occasion: Occasion) -> None:
     if rule.guards.require is None:
         return
-    result = await _ask_guard("require", rule, rendering.render(rule.guards.require), occasion)
+    result = await ask_guard("require", rule, rendering.render(rule.guards.require), occasion)
     if not holds(result):
         values = ", ".join(sample.value for sample in result.samples[:5]) or "no result"
         raise RequirementFailed(setting="guards.require", detail=f"{rule.guards.require.text} gives {values}")
 
 
-async def _ask_guard(guard: str, rule: Rule, promql: str, occasion: Occasion) -> QueryResult:
-    """Return the answer to a guard's query; a refusal says which guard's it is."""
+async def ask_guard(guard: str, rule: Rule, promql: str, occasion: Occasion) -> QueryResult:
+    """Return the answer to a guard's query; a refusal says which guard's it is, and a partial answer is none."""
     occasion.note("guard", f"{guard}: {promql}")
+    return _check_whole(await _naming(guard, occasion.ask(promql, rule.name, part=guard)), rule)
+
+
+async def _naming(guard: str, asking: Awaitable[QueryResult]) -> QueryResult:
     try:
-        result = await occasion.ask(promql, rule.name)
+        return await asking
     except BadQuery as error:
         raise BadQuery(error.error_type, f"(asked by guard {guard}) {error.text}") from error
-    return _check_whole(result, rule)
 
 
 def _check_whole(result: QueryResult, rule: Rule) -> QueryResult:
@@ -163,15 +163,10 @@ def _check_whole(result: QueryResult, rule: Rule) -> QueryResult:
     return result
 
 
-async def _await_all(
-    main: Coroutine[Any, Any, QueryResult],
-    aged: Coroutine[Any, Any, Evidence],
-    down: Coroutine[Any, Any, list[tuple[str, str]]],
-    required: Coroutine[Any, Any, None],
-) -> tuple[QueryResult, Evidence, list[tuple[str, str]], None]:
+async def await_all(*asking: Coroutine[Any, Any, Any]) -> tuple[Any, ...]:
     """Await all at once; raise the first error in their order, after all of them have ended."""
-    outcomes = await asyncio.gather(main, aged, down, required, return_exceptions=True)
+    outcomes = await asyncio.gather(*asking, return_exceptions=True)
     for outcome in outcomes:
         if isinstance(outcome, BaseException):
             raise outcome
-    return cast("tuple[QueryResult, Evidence, list[tuple[str, str]], None]", tuple(outcomes))
+    return tuple(outcomes)
