@@ -40,6 +40,8 @@ def adapter(control_plane: ControlPlane, prometheus: Prometheus) -> Iterator[Sec
     """The adapter, registered and found good."""
     with SecureAdapter(control_plane, build_config(prometheus.url)) as running:
         running.register()
+        path = f"{API}/namespaces/default/depth"  # the first sample is seen by the first tick after it
+        control_plane.wait_for(lambda: control_plane.get(path), what="a value")
         yield running
 
 

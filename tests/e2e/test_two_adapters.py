@@ -23,6 +23,11 @@ DRAIN_S = 8.0
 HPA_CONTROLLER = "system:serviceaccount:kube-system:horizontal-pod-autoscaler"
 
 
+def count_answers(adapter: SecureAdapter) -> int:
+    """Return how many questions about the metric *adapter* has answered with a value."""
+    return count_requests(adapter)["depth", "OK"]
+
+
 @pytest.fixture
 def adapters(control_plane: ControlPlane, prometheus_binary: Path) -> Iterator[tuple[SecureAdapter, SecureAdapter]]:
     """Two adapters that ask one Prometheus, behind one service, an EndpointSlice each."""
@@ -37,12 +42,12 @@ def adapters(control_plane: ControlPlane, prometheus_binary: Path) -> Iterator[t
             SecureAdapter(control_plane, config) as second,
         ):
             first.register(second)
+            path = f"{API}/namespaces/default/depth"  # the first sample is seen by the first tick after it
+            control_plane.wait_for(
+                lambda: control_plane.get(path) and count_answers(first) and count_answers(second),
+                what="a value from both",
+            )
             yield first, second
-
-
-def count_answers(adapter: SecureAdapter) -> int:
-    """Return how many questions about the metric *adapter* has answered with a value."""
-    return count_requests(adapter)["depth", "OK"]
 
 
 @pytest.mark.timeout(240)
