@@ -1,6 +1,7 @@
 """The command line as a whole."""
 
 from importlib.metadata import version
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,6 +10,7 @@ from loadgen.cluster.cli import app as cluster_app
 from loadgen.demo.command import demo
 from loadgen.exporter import run_exporter
 from loadgen.parts.cli import app as parts_app
+from loadgen.textfile import run_text_exporter
 
 app = typer.Typer(
     name="loadgen",
@@ -24,18 +26,29 @@ app.add_typer(cluster_app, name="cluster")
 
 @app.command()
 def exporter(
-    queue_url: Annotated[str, typer.Option(metavar="URL", help='Gives {"queue": NAME, "depth": N} for a GET.')],
     listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where /metrics is served.")],
+    queue_url: Annotated[
+        str | None, typer.Option(metavar="URL", help='Gives {"queue": NAME, "depth": N} for a GET.')
+    ] = None,
+    text_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Metrics in Prometheus' text format, served as they stand.")
+    ] = None,
 ) -> None:
-    """Export the depth of a queue as myapp_queue_length, read anew at every scrape.
+    """Export the depth of a queue as myapp_queue_length, or a text file; read anew at every scrape.
 
     Example:
         loadgen exporter --queue-url http://127.0.0.1:9000/depth --listen 127.0.0.1:9100
+        loadgen exporter --text-file metrics.prom --listen 127.0.0.1:9100
     """
+    if (queue_url is None) == (text_file is None):
+        raise typer.BadParameter("give one of them", param_hint="--queue-url, --text-file")
     host, _, port = listen.rpartition(":")
     if not host or not port.isdecimal():
         raise typer.BadParameter(f'"{listen}" is not HOST:PORT, such as 127.0.0.1:9100', param_hint="--listen")
-    run_exporter(queue_url, host=host, port=int(port))
+    if queue_url is not None:
+        run_exporter(queue_url, host=host, port=int(port))
+    elif text_file is not None:
+        run_text_exporter(text_file, host=host, port=int(port))
 
 
 def _print_version(is_asked: bool) -> None:  # noqa: FBT001 - typer's callback

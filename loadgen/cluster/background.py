@@ -19,6 +19,13 @@ from pathlib import Path
 from loadgen.cluster.controlplane import ControlPlane
 from loadgen.cluster.errors import ClusterFailed
 from loadgen.cluster.pki import replace_file
+from loadgen.cluster.playground import (
+    DEPTHS_FILE,
+    RULES_FILE,
+    Playground,
+    PlaygroundPlaces,
+    find_playground_programs,
+)
 from loadgen.cluster.programs import find_programs
 from loadgen.parts.cachefolder import find_cache_folder, find_checkout, hold_lock
 
@@ -95,6 +102,7 @@ class BackgroundState:
         url: where kube-apiserver answers.
         kubeconfig: admin's.
         folders: temporary folders, removed by whoever ends the control plane.
+        playground: where to touch the registered adapter and what is around it; None when it was left out.
     """
 
     holder: ProcessMark
@@ -102,6 +110,7 @@ class BackgroundState:
     url: str
     kubeconfig: Path
     folders: tuple[Path, ...]
+    playground: PlaygroundPlaces | None = None
 
 
 def locate_folder() -> Path:
@@ -131,24 +140,33 @@ def load_state(folder: Path) -> BackgroundState | None:
             url=written["url"],
             kubeconfig=Path(written["kubeconfig"]),
             folders=tuple(Path(path) for path in written["folders"]),
+            playground=None if written["playground"] is None else PlaygroundPlaces(**written["playground"]),
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def start_background(folder: Path, *, hpa_sync_period_s: float, report: Callable[[str], None]) -> BackgroundState:
+def start_background(
+    folder: Path, *, hpa_sync_period_s: float, report: Callable[[str], None], has_adapter: bool = False
+) -> BackgroundState:
     """Start a control plane that stays up, unless there is one, and return once it is ready.
+
+    With *has_adapter* an adapter is registered in it and has something to answer; see `Playground`.
 
     Raises: ClusterFailed with what the holder said when it did not come up; PartUnavailable when a program is missing.
     """
     find_programs()
+    if has_adapter:
+        find_playground_programs()
     with hold_lock(folder / "lock", report):
         state = load_state(folder)
         if state is not None and state.holder.is_alive:
             report("a control plane is up already")
+            if has_adapter and state.playground is None:
+                report("it has no adapter, as asked for when it was started: to have one, down, then up")
             return state
         _end(state, folder)
-        holder = _start_holder(folder, hpa_sync_period_s=hpa_sync_period_s)
+        holder = _start_holder(folder, hpa_sync_period_s=hpa_sync_period_s, has_adapter=has_adapter)
         try:
             return _await_state(holder, folder=folder, report=report)
         except BaseException:
@@ -165,40 +183,48 @@ def stop_background(folder: Path, *, report: Callable[[str], None]) -> bool:
     return state is not None
 
 
-def hold(folder: Path, *, hpa_sync_period_s: float) -> None:
+def hold(folder: Path, *, hpa_sync_period_s: float, has_adapter: bool) -> None:
     """Be the holder: start a control plane, write down what runs, and end it when asked to by SIGTERM or SIGINT.
 
     Raises: ClusterFailed, PartUnavailable.
     """
-    with (
-        _ending_on_signals(),
-        contextlib.suppress(SystemExit),
-        ControlPlane(
-            find_programs(),
-            hpa_sync_period_s=hpa_sync_period_s,
-            keep_logs_in=folder / "logs",
-            report=lambda line: print(line, flush=True),  # noqa: T201  # its log
-        ) as cluster,
-    ):
+
+    def report(line: str) -> None:
+        print(line, flush=True)  # noqa: T201  # its log
+
+    with _ending_on_signals(), contextlib.suppress(SystemExit), contextlib.ExitStack() as running:
+        cluster = running.enter_context(
+            ControlPlane(
+                find_programs(), hpa_sync_period_s=hpa_sync_period_s, keep_logs_in=folder / "logs", report=report
+            )
+        )
+        servers = dict(cluster.parts)
+        playground = None
+        if has_adapter:
+            programs = find_playground_programs()
+            playground = running.enter_context(Playground(cluster, programs=programs, folder=folder, report=report))
+            servers |= {server.name: server for server in playground.servers}
         kubeconfig = folder / "admin.kubeconfig"
         replace_file(kubeconfig, cluster.kubeconfig_path().read_bytes(), mode=0o600)
-        found = [find_mark(name, server.pid) for name, server in cluster.parts.items()]
+        found = [find_mark(name, server.pid) for name, server in servers.items()]
         state = {
             "holder": asdict(_own_mark()),
             "parts": [asdict(mark) for mark in found if mark is not None],
             "url": cluster.url,
             "kubeconfig": str(kubeconfig),
-            "folders": [str(path) for path in (*(server.folder for server in cluster.parts.values()), cluster.folder)],
+            "folders": [str(path) for path in (*(server.folder for server in servers.values()), cluster.folder)],
+            "playground": None if playground is None else asdict(playground.places),
         }
         replace_file(folder / "state.json", json.dumps(state, indent=1).encode())
         while True:
             signal.pause()
 
 
-def _start_holder(folder: Path, *, hpa_sync_period_s: float) -> ProcessMark:
+def _start_holder(folder: Path, *, hpa_sync_period_s: float, has_adapter: bool) -> ProcessMark:
     """Start the holder as nobody's child: it outlives this process, which need not wait for its end."""
     command = [sys.executable, "-m", "loadgen", "cluster", "hold"]
     command += [f"--folder={folder}", f"--hpa-sync-period-s={hpa_sync_period_s:g}"]
+    command.append("--adapter" if has_adapter else "--no-adapter")
     script = '"$@" </dev/null >"$0" 2>&1 & echo $!'
     said = subprocess.run(
         ["/bin/sh", "-c", script, str(folder / HOLDER_LOG), *command],
@@ -255,6 +281,10 @@ def _end(state: BackgroundState | None, folder: Path) -> None:
             part.wait_for_end(HOLDER_END_DEADLINE_S)
         for path in state.folders:
             shutil.rmtree(path, ignore_errors=True)
+    for name in (DEPTHS_FILE, RULES_FILE):  # someone may have worked on them
+        if (folder / name).exists():
+            (folder / "logs").mkdir(exist_ok=True)
+            (folder / name).replace(folder / "logs" / name)
     for name in ("state.json", "admin.kubeconfig"):
         (folder / name).unlink(missing_ok=True)
 

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from loadgen.parts.process import ServerFailed
 
 STDERR_CHARS = 2000
+OWN_SERVERS = frozenset({"depthgauge", "exporter"})
+"""Servers that come with this program, and are no part to provide."""
 
 
 class ClusterFailed(Exception):
@@ -61,6 +63,8 @@ def explain_failure(failure: ServerFailed) -> ClusterFailed:
         next_step = "free some space where temporary files are kept (TMPDIR)"
     elif "too many open files" in said:
         next_step = "raise the limits: ulimit -n 65536; sysctl fs.inotify.max_user_instances=1024 (as root)"
+    elif "cannot run" in failure.cause and failure.name in OWN_SERVERS:
+        next_step = "run scripts/setup, which puts it into the environment that loadgen runs in"
     elif "cannot run" in failure.cause:
         next_step = "remove that file and provide it anew: loadgen parts ensure " + failure.name
     elif "it ended while waiting" in failure.cause:

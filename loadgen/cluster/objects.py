@@ -77,6 +77,34 @@ def build_api_service(service: str, *, namespace: str, ca_bundle: bytes) -> Docu
     }
 
 
+def build_adapter_rights(service_account: str, *, namespace: str) -> list[Document]:
+    """Return what every aggregated server must be granted, for the user that *service_account* is.
+
+    To ask the cluster for reviews, and to read whom its API server lets speak for users.
+    Source: https://kubernetes.io/docs/tasks/extend-kubernetes/setup-extension-api-server/
+    """
+    rbac = "rbac.authorization.k8s.io"
+    user = f"system:serviceaccount:{namespace}:{service_account}"
+    subjects = [{"kind": "User", "apiGroup": rbac, "name": user}]
+    reader = "extension-apiserver-authentication-reader"
+    return [
+        {
+            "apiVersion": f"{rbac}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": f"{namespace}-{service_account}-auth-delegator"},
+            "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "system:auth-delegator"},
+            "subjects": subjects,
+        },
+        {
+            "apiVersion": f"{rbac}/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": f"{namespace}-{service_account}-auth-reader", "namespace": "kube-system"},
+            "roleRef": {"apiGroup": rbac, "kind": "Role", "name": reader},
+            "subjects": subjects,
+        },
+    ]
+
+
 def find_condition(document: Mapping[str, object], kind: str) -> Mapping[str, object] | None:
     """Return the condition *kind*, such as `Ready`, from an object's status, or None when it is not set."""
     status = document.get("status")

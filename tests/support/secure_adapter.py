@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from loadgen.cluster import ControlPlane
+from loadgen.cluster.objects import build_adapter_rights
 from tests.support.adapter import API
 from tests.support.secure_server import SecureServer
 
@@ -86,30 +87,7 @@ def grant_rights(cluster: ControlPlane, service_account: str, *, namespace: str)
     To ask for reviews (`system:auth-delegator`), and to read whom the API server lets speak for users.
     """
     cluster.create_namespace(namespace)
+    cluster.apply(build_adapter_rights(service_account, namespace=namespace))
     user = f"system:serviceaccount:{namespace}:{service_account}"
-    subjects = [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": user}]
-    rbac = "rbac.authorization.k8s.io"
-    cluster.apply(
-        [
-            {
-                "apiVersion": f"{rbac}/v1",
-                "kind": "ClusterRoleBinding",
-                "metadata": {"name": f"{namespace}-{service_account}-auth-delegator"},
-                "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "system:auth-delegator"},
-                "subjects": subjects,
-            },
-            {
-                "apiVersion": f"{rbac}/v1",
-                "kind": "RoleBinding",
-                "metadata": {"name": f"{namespace}-{service_account}-auth-reader", "namespace": "kube-system"},
-                "roleRef": {
-                    "apiGroup": rbac,
-                    "kind": "Role",
-                    "name": "extension-apiserver-authentication-reader",
-                },
-                "subjects": subjects,
-            },
-        ]
-    )
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
     return cluster.kubeconfig_path(user, groups=groups)
