@@ -68,7 +68,7 @@ def explain_failure(failure: ServerFailed) -> ClusterFailed:
     elif "cannot run" in failure.cause:
         next_step = "remove that file and provide it anew: loadgen parts ensure " + failure.name
     elif "it ended while waiting" in failure.cause:
-        next_step = "its log says why; without a word there, the memory may be short (the whole takes about 600 MB)"
+        next_step = "its log says why; without a word there, the memory may be short (1 GB is needed)"
     elif "not within" in failure.cause:
         next_step = "the machine may be busy: try again when it is not, or allow more time"
     else:
