@@ -250,6 +250,21 @@ class TestTrustReplaced:
         proxy = rotated.issue("front-proxy-client", now_s=NOW_S)
         assert (await authenticator.authenticate(build_scope(chain=(proxy,), headers=SPOOF))).name == "admin"
 
+    @asynchronous
+    async def test_changed_names_count_for_proxies_that_were_judged_before(self) -> None:
+        """A name taken out is refused, one put in is allowed, though their certificates are known already."""
+        authenticator = build()
+        other = FRONT_PROXY_CA.issue("another", now_s=NOW_S)
+        for allowed, refused, names in (
+            (FRONT_PROXY, other, {"front-proxy-client"}),
+            (other, FRONT_PROXY, {"another"}),
+            (FRONT_PROXY, other, {"front-proxy-client"}),
+        ):
+            authenticator.trust(replace(SETTINGS, allowed_names=frozenset(names)))
+            assert (await authenticator.authenticate(build_scope(chain=(allowed,), headers=SPOOF))).name == "admin"
+            with pytest.raises(Unauthenticated):
+                await authenticator.authenticate(build_scope(chain=(refused,), headers=SPOOF))
+
     @pytest.mark.parametrize("field", ["requestheader_ca_pem", "client_ca_pem"])
     @asynchronous
     async def test_unreadable_authority_changes_nothing(self, field: str) -> None:
