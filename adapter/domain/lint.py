@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 import promql_parser
 
+from adapter.domain.derivability import derive_rule_inputs, find_underived
 from adapter.domain.divisors import is_never_zero
 from adapter.domain.outline import (
     ABSENT,
@@ -227,9 +228,17 @@ def _judge_recorded_series(_: Rule, expression: Expression) -> Iterator[_Remark]
         yield _warn(
             "recorded-series",
             f"{clip_text(name, 80)} looks like a recorded series: its age is that of the rule's evaluation, and which "
-            "targets fed it is unknown, so neither staleness nor lost targets can be derived; query the series behind "
-            "it",
+            "targets fed it is unknown, so neither maxAge nor lostTargets can be derived; query the series behind it, "
+            "or write guards.freshness and guards.require",
         )
+
+
+def _judge_underived_guards(rule: Rule, expression: Expression) -> Iterator[_Remark]:
+    """Name the guards that are on and do nothing; recorded series and queries without any have their own remarks."""
+    if next(list_selectors(expression), None) is None or not derive_rule_inputs(rule).gaps:
+        return
+    for guard, reason in find_underived(rule).items():
+        yield _warn("guard-underived", f"guards.{guard} does nothing, as it cannot be derived: {reason}")
 
 
 def _find_name(selector: Expression) -> str:
@@ -312,6 +321,7 @@ _CHECKS: Final[Sequence[Callable[[Rule, Expression], Iterator[_Remark]]]] = (
     _judge_outermost_average,
     _judge_not_finite,
     _judge_recorded_series,
+    _judge_underived_guards,
     _judge_absent_of_matchers,
     _judge_texts,
     _judge_dropped_labels,

@@ -53,7 +53,7 @@ def note_ages(trace: Trace, aged: Evidence, rule: Rule) -> None:
         return
     ages = [age.age_s for age in aged.ages.values()] if aged.told is None else [age.age_s for _, age in aged.told]
     seen = f"the oldest of {len(ages)} is {max(ages):.1f} s old" if ages else "no sample"
-    trace.note("check", f"maxAge: {seen}; {limit}")
+    trace.note("check", f"maxAge: {seen}; {limit}{_tell_underived(aged) if aged.told is None else ''}")
 
 
 def note_losses(trace: Trace, evidence: Evidence, rule: Rule) -> None:
@@ -68,7 +68,9 @@ def note_losses(trace: Trace, evidence: Evidence, rule: Rule) -> None:
         fed = ", ".join(sorted({loss.target for loss in evidence.losses})) or "none of them fed this rule"
         trace.note(
             "check",
-            f"lostTargets: {evidence.targets_down} target(s) down" + (f"; {fed}" if evidence.targets_down else ""),
+            f"lostTargets: {evidence.targets_down} target(s) down"
+            + (f"; {fed}" if evidence.targets_down else "")
+            + _tell_underived(evidence),
         )
 
 
@@ -96,6 +98,11 @@ def note_label_values(trace: Trace, samples: Iterable[Sample], selection: Select
     chosen = asked & values.keys() or values.keys()
     lines = [f"{label}: {_list_clipped(values[label])}" for label in sorted(chosen)]
     trace.note("exists", "\n".join(lines) or "the series have no labels")
+
+
+def _tell_underived(evidence: Evidence) -> str:
+    """Return what of the inputs no guard can judge, as the end of a line; empty where there is nothing."""
+    return "".join(f"; not derivable: {note}" for note in evidence.inputs.notes)
 
 
 def _find_finite(text: str) -> Decimal | None:
