@@ -6,7 +6,7 @@ meet the rule's own series.
 
 from collections.abc import Sequence
 
-from adapter.domain.inputs import Input, Inputs
+from adapter.domain.inputs import Input, Inputs, format_duration
 from adapter.domain.matchers import Matcher, is_label_name, quote_regex, quote_string
 
 TAG = "depthgauge_part"
@@ -128,4 +128,4 @@ def _format_labels(labels: frozenset[str]) -> str:
 
 
 def _format_window(seconds: float) -> str:
-    return f"{max(1, round(seconds * 1000))}ms"
+    return format_duration(max(seconds, 0.001))

@@ -78,7 +78,7 @@ class Input:
 
     def format_offset(self) -> str:
         """Return ` offset 120s`, or nothing."""
-        return f" offset {_format_duration(self.offset_s)}" if self.offset_s else ""
+        return f" offset {format_duration(self.offset_s)}" if self.offset_s else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +117,14 @@ def promql_name(name: str) -> tuple[str, tuple[Matcher, ...]]:
     ):
         return name, ()
     return "", (Matcher(_NAME, "=", name),)
+
+
+def format_duration(seconds: float) -> str:
+    """Return *seconds* as a Prometheus duration, exact to the millisecond; a sign before it where it lies ahead."""
+    milliseconds = round(seconds * 1000)
+    sign = "-" if milliseconds < 0 else ""
+    whole_s, rest = divmod(abs(milliseconds), 1000)
+    return f"{sign}{abs(milliseconds)}ms" if rest else f"{sign}{whole_s}s"
 
 
 def derive_inputs(promql: str) -> Inputs:
@@ -279,10 +287,3 @@ def _is_sourceless(expression: Expression) -> bool:
     if isinstance(inner, promql_parser.Call):
         return any(_is_sourceless(argument) for argument in inner.args if not needs_no_series(argument))
     return any(map(_is_sourceless, _children(inner)))
-
-
-def _format_duration(seconds: float) -> str:
-    """Return *seconds* as a Prometheus duration in whole milliseconds, a sign before it where it lies ahead."""
-    milliseconds = round(seconds * 1000)
-    sign = "-" if milliseconds < 0 else ""
-    return f"{sign}{abs(milliseconds)}ms"
