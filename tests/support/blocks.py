@@ -23,7 +23,8 @@ def backfill(server: Prometheus, series: Mapping[str, float], *, begin_s: float,
     lines = [line for name, samples in by_name.items() for line in (f"# TYPE {name} gauge", *samples)]
     source = server.folder / "past.om"
     source.write_text("\n".join([*lines, "# EOF", ""]))
-    command = [_find_promtool(), "tsdb", "create-blocks-from", "openmetrics", source, server.folder / "tsdb"]
+    folders = (str(source), str(server.folder / "tsdb"))
+    command = [str(_find_promtool()), "tsdb", "create-blocks-from", "openmetrics", *folders]
     subprocess.run(command, check=True, capture_output=True, timeout=DEADLINE_S)
 
 
