@@ -31,6 +31,7 @@ LOG_WINDOW_S = 180.0
 POLL_S = 0.5
 GROUP = "external.metrics.k8s.io"
 UNDISTURBED = "undisturbed"
+BESIDES = (UNDISTURBED, "first", "second")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class Fault:
 
 
 FAULTS = (
-    Fault("exporter-killed", "NoSamples", "query returned no samples"),
+    Fault("exporter-killed", "Incomplete", "scrape targets that fed this metric are down: "),
     Fault("prometheus-killed", "BackendUnavailable", "backend unavailable: "),
     Fault("prometheus-hung", "DeadlineExceeded", "no answer from the backend within 5s"),
     Fault("rule-deleted", "UnknownMetric", "depthgauge has no rule for this metric", counted_as="(unknown)"),
@@ -120,24 +121,23 @@ class Chain:
             server.launch()
         for server in self.servers:
             server.start()
-        self.adapter = SecureAdapter(cluster, self.build_config(is_broken=False))
+        self.adapter = SecureAdapter(cluster, self.build_config())
 
-    def build_config(self, *, is_broken: bool) -> dict[str, Any]:
-        """Return the adapter's configuration; *is_broken* deletes one rule and spoils another."""
+    def build_config(self, *, deleted: str = "", spoilt: str = "") -> dict[str, Any]:
+        """Return the adapter's configuration, without the rule *deleted*, with bad PromQL in the rule *spoilt*."""
         backends = {"prometheus-killed": "killed", "prometheus-hung": "hung"}
         job = {"exporter-killed": "doomed"}
         metrics = [
             {
                 "name": name,
-                "query": f'sum by (queue) (depth{{name="{name}", job="{job.get(name, "shared")}"}})',
+                "query": "sum(rate(depth))"
+                if name == spoilt
+                else f'sum by (queue) (depth{{name="{name}", job="{job.get(name, "shared")}"}})',
                 "backend": backends.get(name, "default"),
             }
-            for name in (*NAMES, UNDISTURBED)
-            if not (is_broken and name == "rule-deleted")
+            for name in (*NAMES, *BESIDES)
+            if name != deleted
         ]
-        if is_broken:
-            spoilt = next(metric for metric in metrics if metric["name"] == "query-bad")
-            spoilt["query"] = "sum(rate(depth))"
         return {
             "prometheus": {"url": self.steady.url},
             "backends": {"killed": {"url": self.killed.url}, "hung": {"url": self.hung.url}},
@@ -146,7 +146,7 @@ class Chain:
 
     def break_everything(self, fleet: Fleet) -> None:
         """Let every fault happen."""
-        self.adapter.write_config(self.build_config(is_broken=True))
+        self.adapter.write_config(self.build_config(deleted="rule-deleted", spoilt="query-bad"))
         self.doomed.stop()
         self.killed.kill()
         self.hung.pause()
@@ -161,7 +161,7 @@ class Chain:
         self.doomed.start()
         self.hung.resume()
         self.killed.start()
-        self.adapter.write_config(self.build_config(is_broken=False))
+        self.adapter.write_config(self.build_config())
         fleet.change(build_workload("selector-unmatched"))
 
     def close(self) -> None:
@@ -184,6 +184,8 @@ class Table:
     """The whole run.
 
     Attributes:
+        chain: everything, running.
+        fleet: the workloads.
         window: the minute of the faults.
         undisturbed_s: how long after its gauge the workload without a fault had 7 replicas.
         mended: the workloads at the end, everything being mended and every gauge being 700.
@@ -192,6 +194,8 @@ class Table:
         log_offset: characters of kube-apiserver's log by then.
     """
 
+    chain: Chain
+    fleet: Fleet
     window: Window
     undisturbed_s: float
     mended: Mapping[str, Sight]
@@ -231,7 +235,9 @@ def table(control_plane: ControlPlane, prometheus_binary: Path) -> Iterator[Tabl
         chain.mend_everything(fleet, value="700")
         with suppress(ClusterFailed):
             fleet.wait_for_replicas(dict.fromkeys(NAMES, 7), timeout_s=60)
-        yield Table(window, undisturbed_s, fleet.look(), (pid, chain.adapter.pid), available_s, log_offset)
+        yield Table(
+            chain, fleet, window, undisturbed_s, fleet.look(), (pid, chain.adapter.pid), available_s, log_offset
+        )
     finally:
         fleet.delete()
         chain.close()
@@ -290,6 +296,41 @@ def test_hpa_scales_again_once_the_fault_is_mended(table: Table, fault: Fault) -
     last = table.mended[fault.name]
     assert (last.replicas, last.is_active, last.reason) == (7, True, "ValidMetricFound")
     assert len(set(table.pids)) == 1
+
+
+def test_failing_metric_of_two_lets_scale_up_and_holds_scale_down(control_plane: ControlPlane, table: Table) -> None:
+    """H2: with one metric of two failing, the good one may add replicas and not take any, until both are good."""
+    chain, fleet = table.chain, table.fleet
+
+    def set_first(value: str) -> None:
+        chain.shared.set(build_text(dict.fromkeys(NAMES, "700") | {"first": value, "second": "100"}))
+
+    def wait_for_refusals(count: int) -> None:
+        counter = ("second", "BadQuery")
+        wanted = count_requests(chain.adapter)[counter] + count
+        control_plane.wait_for(lambda: count_requests(chain.adapter)[counter] >= wanted, what=f"{count} refusals")
+
+    set_first("500")
+    fleet.add(Workload(name="two", metrics=[ExternalMetric(name=name, average_value="100") for name in BESIDES[1:]]))
+    fleet.wait_for_replicas({"two": 5})
+    chain.adapter.write_config(chain.build_config(spoilt="second"))
+    wait_for_refusals(1)
+
+    set_first("700")
+    fleet.wait_for(lambda seen: seen["two"].replicas == 7, what="7 replicas")
+
+    set_first("200")
+    refused = fleet.wait_for(
+        lambda seen: seen["two"] if seen["two"].is_active is False else None, what="the HPA says that it cannot"
+    )
+    assert refused.reason == "FailedGetExternalMetric"
+    assert 'metric "second": the backend refuses the query: ' in refused.message
+    wait_for_refusals(8)
+    held = fleet.look()["two"]
+    assert (held.replicas, held.generation, held.is_active) == (7, refused.generation, False)
+
+    chain.adapter.write_config(chain.build_config())
+    fleet.wait_for_replicas({"two": 2})
 
 
 def test_apiserver_complains_of_nothing_about_the_group_for_three_minutes(
