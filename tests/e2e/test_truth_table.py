@@ -31,6 +31,7 @@ LOG_WINDOW_S = 180.0
 POLL_S = 0.5
 GROUP = "external.metrics.k8s.io"
 UNDISTURBED = "undisturbed"
+DOOMED = ("exporter-killed", "exporter-killed-or-zero")
 BESIDES = (UNDISTURBED, "first", "second")
 
 
@@ -50,7 +51,8 @@ class Fault:
 
 
 FAULTS = (
-    Fault("exporter-killed", "Incomplete", "scrape targets that fed this metric are down: "),
+    Fault("exporter-killed", "Incomplete", "scrape targets that fed this metric are down: doomed/127.0.0.1:"),
+    Fault("exporter-killed-or-zero", "Incomplete", "scrape targets that fed this metric are down: doomed/127.0.0.1:"),
     Fault("prometheus-killed", "BackendUnavailable", "backend unavailable: "),
     Fault("prometheus-hung", "DeadlineExceeded", "no answer from the backend within 5s"),
     Fault("rule-deleted", "UnknownMetric", "depthgauge has no rule for this metric", counted_as="(unknown)"),
@@ -109,7 +111,7 @@ class Chain:
 
     def __init__(self, cluster: ControlPlane, prometheus_binary: Path) -> None:
         self.shared = Exporter(build_text(dict.fromkeys((*NAMES, UNDISTURBED), "500")))
-        self.doomed = Exporter(build_text({"exporter-killed": "500"}))
+        self.doomed = Exporter(build_text(dict.fromkeys(DOOMED, "500")))
         shared = self.shared.start().target
         doomed = self.doomed.start().target
         self.steady, self.killed, self.hung = (
@@ -126,13 +128,14 @@ class Chain:
     def build_config(self, *, deleted: str = "", spoilt: str = "") -> dict[str, Any]:
         """Return the adapter's configuration, without the rule *deleted*, with bad PromQL in the rule *spoilt*."""
         backends = {"prometheus-killed": "killed", "prometheus-hung": "hung"}
-        job = {"exporter-killed": "doomed"}
+        job = dict.fromkeys(DOOMED, "doomed")
+        tail = {"exporter-killed-or-zero": " or vector(0)"}
         metrics = [
             {
                 "name": name,
                 "query": "sum(rate(depth))"
                 if name == spoilt
-                else f'sum by (queue) (depth{{name="{name}", job="{job.get(name, "shared")}"}})',
+                else f'sum by (queue) (depth{{name="{name}", job="{job.get(name, "shared")}"}}){tail.get(name, "")}',
                 "backend": backends.get(name, "default"),
             }
             for name in (*NAMES, *BESIDES)
@@ -157,7 +160,7 @@ class Chain:
     def mend_everything(self, fleet: Fleet, *, value: str) -> None:
         """Undo every fault; every gauge is *value* then."""
         self.shared.set(build_text(dict.fromkeys((*NAMES, UNDISTURBED), value)))
-        self.doomed.set(build_text({"exporter-killed": value}))
+        self.doomed.set(build_text(dict.fromkeys(DOOMED, value)))
         self.doomed.start()
         self.hung.resume()
         self.killed.start()
@@ -285,7 +288,7 @@ def test_replicas_are_held_for_a_minute_and_the_hpa_tells_the_cause(table: Table
 
 
 def test_workload_without_a_fault_scales_while_all_others_fail(table: Table) -> None:
-    """Nine faults beside it neither slow its questions nor its scaling: within three ticks it follows its gauge."""
+    """Ten faults beside it neither slow its questions nor its scaling: within three ticks it follows its gauge."""
     assert table.window.answers[UNDISTURBED, "OK"] >= LEAST_SYNCS
     assert table.undisturbed_s < 15
 
