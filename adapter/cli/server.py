@@ -6,6 +6,7 @@ import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import typer
@@ -56,19 +57,21 @@ def run_server(options: ServeOptions) -> None:
     ops_listener = listen(options.ops_listen) if options.ops_listen is not None else None
     try:
         loaded = load_configuration(options.config)
-        tls = _load_tls(options) if is_secure else None
-        uvloop.run(_run(options, loaded, tls, listener, ops_listener))
+        with TemporaryDirectory(prefix="depthgauge-tls-") as folder:
+            tls = _load_tls(options, Path(folder)) if is_secure else None
+            uvloop.run(_run(options, loaded, tls, listener, ops_listener))
     except (ConfigurationError, BadCertificate, ClusterUnavailable) as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from error
 
 
-def _load_tls(options: ServeOptions) -> ServingTls:
+def _load_tls(options: ServeOptions, folder: Path) -> ServingTls:
+    """Return the TLS of *options*; a certificate of the server's own lives in *folder*."""
     if options.self_signed_for:
         if options.tls_cert_file is not None or options.tls_key_file is not None:
             raise typer.BadParameter("give either --tls-self-signed, or --tls-cert-file and --tls-key-file")
         try:
-            return ServingTls(*write_self_signed(options.self_signed_for))
+            return ServingTls(*write_self_signed(options.self_signed_for, folder))
         except ValueError as error:
             raise typer.BadParameter(f"--tls-self-signed: {error}") from None
     if options.tls_cert_file is None or options.tls_key_file is None:

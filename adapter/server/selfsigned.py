@@ -2,7 +2,6 @@
 
 import datetime as dt
 import ipaddress
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,8 +13,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 _VALID_DAYS = 365
 
 
-def write_self_signed(names: Sequence[str]) -> tuple[Path, Path]:
-    """Return the files of a new certificate and its key, valid for *names* (DNS names or IP addresses) for a year."""
+def write_self_signed(names: Sequence[str], folder: Path) -> tuple[Path, Path]:
+    """Return the files, in *folder*, of a new certificate and its key, valid for a year for *names* (DNS or IP)."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "depthgauge")])
     now = dt.datetime.now(dt.UTC)
@@ -32,7 +31,6 @@ def write_self_signed(names: Sequence[str]) -> tuple[Path, Path]:
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
-    folder = Path(tempfile.mkdtemp(prefix="depthgauge-tls-"))
     cert_file, key_file = folder / "tls.crt", folder / "tls.key"
     cert_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     key_file.touch(mode=0o600)
