@@ -71,15 +71,20 @@ async def _check_evidence(rule: Rule, rendering: Rendering, occasion: Occasion) 
 def _list_checks_of_targets(
     rule: Rule, rendering: Rendering, occasion: Occasion
 ) -> Iterator[Coroutine[Any, Any, None]]:
-    """Yield a check for each `up` that the evidence selects: that no target of it is down, even if another is up."""
+    """Yield a check for each `up` that the evidence selects: that no target of it is down, even if another is up.
+
+    Nor may it be old: measured, `up` stays 1 for the look-back's five minutes after its whole job is gone.
+    """
     assert rule.zero_while is not None  # noqa: S101 - as above
     for selector in find_inputs(rendering.render(rule.zero_while)).selectors:
         if selector.name == "up":
-            yield _check_no_target_down(f"{selector.format_selector()} == 0", rule, occasion)
+            up, max_age_s = selector.format_selector(), rule.guards.max_age_s
+            old = f" or timestamp({up}) < {occasion.tick_s - max_age_s:.3f}" if max_age_s > 0 else ""
+            yield _check_no_target_down(f"{up} == 0{old}", rule, occasion)
 
 
 async def _check_no_target_down(promql: str, rule: Rule, occasion: Occasion) -> None:
     down = (await ask_guard(ZERO_WHILE, rule, promql, occasion)).samples
     if down:
         names = ", ".join(f"{s.labels.get('job', '')}/{s.labels.get('instance', '')}" for s in down[:5])
-        raise RequirementFailed(setting=ZERO_WHILE, detail=f"targets are down: {names}")
+        raise RequirementFailed(setting=ZERO_WHILE, detail=f"targets are down, or not scraped within maxAge: {names}")
