@@ -32,7 +32,7 @@ def check(
     Problems keep a configuration from being used; findings are queries that cannot be answered, or that would mislead
     the HPA. Every line of the report names the file and line, the metric, what is wrong and what to do. --live adds
     what the backend says now: the series and how many are allowed, the range of the values, the labels, the duration;
-    or the Reason why there is none.
+    or the Reason why there is none; and how close each guard is to tripping.
 
     Examples:
       depthgauge check --config depthgauge.yaml

@@ -64,6 +64,9 @@ class CheckReport:
             yield from map(str, (*self._list_lint(rule), *of_rules.get(rule.name, ())))
             if rule.name in seen:
                 yield f"{rule.origin}: metrics {rule.name}: live: {seen[rule.name].describe()}"
+                guards = seen[rule.name].describe_guards()
+                if guards:
+                    yield f"{rule.origin}: metrics {rule.name}: guards: {guards}"
         yield self._summarise()
 
     def _summarise(self) -> str:
@@ -119,4 +122,9 @@ def _describe_sighting(sighting: Sighting) -> Mapping[str, Any]:
             "highest": sighting.highest or None,
             "labels": list(sighting.labels),
         }
+    if sighting.standings:
+        described["guards"] = [
+            {"guard": it.guard, "state": it.state, "detail": it.detail, "seen": it.seen, "limit": it.limit}
+            for it in sighting.standings
+        ]
     return described

@@ -1,7 +1,7 @@
 """Ask the backends for every rule once, as `check --live` does, and hold what came back against the rule."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import groupby
@@ -9,11 +9,13 @@ from typing import Final
 
 from adapter.cli.logs import silence_logs
 from adapter.clock import Clock, SystemClock
+from adapter.domain.derivability import find_underived
 from adapter.domain.evidence import Evidence, check_complete
 from adapter.domain.guards import build_answer
 from adapter.domain.lint import Finding, Level
 from adapter.domain.rules import Configuration, Rule
 from adapter.domain.samples import QueryResult, Sample
+from adapter.domain.standing import Standing, list_standings
 from adapter.errors import MetricError, NoSamples, Reason, clip_text
 from adapter.serving.provider import Provider
 from adapter.wiring import Factory
@@ -28,7 +30,7 @@ class Sighting:
     """What the backend answered for one rule: a result or an *error*, after *duration_s* seconds.
 
     *skipped* says why it was not asked. *series*, *lowest*, *highest* (Prometheus' own texts) and *labels* describe the
-    result as a whole, before any request's selector.
+    result as a whole, before any request's selector; *standings* are its guards.
     """
 
     rule: Rule
@@ -39,6 +41,7 @@ class Sighting:
     highest: str = ""
     labels: Sequence[str] = ()
     skipped: str = ""
+    standings: Sequence[Standing] = ()
 
     @property
     def is_answered(self) -> bool:
@@ -59,6 +62,10 @@ class Sighting:
             more = ", ..." if len(self.labels) > _LABELS_SHOWN else ""
             parts.append("labels " + (", ".join(self.labels[:_LABELS_SHOWN]) or "none") + more)
         return "; ".join([*parts, took])
+
+    def describe_guards(self) -> str:
+        """Return how close the guards are to tripping, in one line; those that are off are left out."""
+        return " | ".join(str(standing) for standing in self.standings if standing.state != "off")
 
 
 def survey_rules(
@@ -103,15 +110,31 @@ async def _look(provider: Provider, rule: Rule, namespace: str | None, clock: Cl
     started_s = clock.monotonic_s()
     try:
         evaluation = await provider.fetch_whole(rule, namespace=namespace or "")
-        check_complete(evaluation.evidence.losses)
     except MetricError as error:
         return Sighting(rule, error=error, duration_s=clock.monotonic_s() - started_s)
-    return describe_result(rule, evaluation.result, evaluation.evidence, duration_s=clock.monotonic_s() - started_s)
+    duration_s = clock.monotonic_s() - started_s
+    feeding = await provider.find_feeding(rule, evaluation)
+    return describe_result(rule, evaluation.result, evaluation.evidence, duration_s=duration_s, feeding=feeding)
 
 
-def describe_result(rule: Rule, result: QueryResult, evidence: Evidence, *, duration_s: float) -> Sighting:
-    """Return the sighting of a *result*; its error is NoSamples, or that of the first sample which cannot be served."""
-    errors = (error for sample in result.samples if (error := _find_error(sample, rule, evidence)) is not None)
+def describe_result(
+    rule: Rule,
+    result: QueryResult,
+    evidence: Evidence,
+    *,
+    duration_s: float,
+    feeding: Sequence[str] | None = None,
+) -> Sighting:
+    """Return the sighting of a *result*, fed by the targets *feeding* as far as that is known.
+
+    Its error is Incomplete, NoSamples, or that of the first sample which cannot be served.
+    """
+    standings = tuple(list_standings(rule, evidence, feeding=feeding))
+    try:
+        check_complete(evidence.losses)
+    except MetricError as error:
+        return Sighting(rule, error=error, duration_s=duration_s, standings=standings)
+    errors = (found for sample in result.samples if (found := _find_error(sample, rule, evidence)) is not None)
     finite = sorted((sample.value for sample in result.samples if _is_finite(sample.value)), key=Decimal)
     return Sighting(
         rule,
@@ -121,6 +144,7 @@ def describe_result(rule: Rule, result: QueryResult, evidence: Evidence, *, dura
         lowest=finite[0] if finite else "",
         highest=finite[-1] if finite else "",
         labels=tuple(sorted({label for sample in result.samples for label in sample.labels})),
+        standings=standings,
     )
 
 
@@ -145,6 +169,7 @@ def judge_sightings(sightings: Iterable[Sighting]) -> tuple[tuple[Finding, ...],
     What several rules of a backend failed with alike is told once, of the backend. An empty result or a value that
     cannot be served is a warning, because it may be another a minute later; every other failure is an error.
     """
+    sightings = tuple(sightings)
     failed = [sighting for sighting in sightings if sighting.error is not None]
     failed.sort(key=_find_cause)
     of_backends: list[Finding] = []
@@ -160,7 +185,17 @@ def judge_sightings(sightings: Iterable[Sighting]) -> tuple[tuple[Finding, ...],
         for member in members:
             found = Finding(level, reason, message, member.rule.name, member.rule.origin)
             of_rules.setdefault(member.rule.name, []).append(found)
+    for sighting in sightings:
+        for blind in _find_blind(sighting):
+            found = Finding("warning", "guard-blind", str(blind), sighting.rule.name, sighting.rule.origin)
+            of_rules.setdefault(sighting.rule.name, []).append(found)
     return tuple(of_backends), of_rules
+
+
+def _find_blind(sighting: Sighting) -> Iterator[Standing]:
+    """Yield the guards that only the backend shows to be without effect; what the query shows is for lint to say."""
+    if sighting.rule.guards.require is None and "lostTargets" not in find_underived(sighting.rule):
+        yield from (standing for standing in sighting.standings if standing.state == "blind")
 
 
 def _find_cause(sighting: Sighting) -> tuple[str, str, str]:

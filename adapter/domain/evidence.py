@@ -37,7 +37,8 @@ class Evidence:
     """What is known of one evaluation's inputs.
 
     *is_aged* says whether ages were asked for: without, values are as old as the tick. *told* are the rows of the
-    rule's own `freshness`; *targets_down* counts all targets of the backend that are down, whomever they feed.
+    rule's own `freshness`; *targets_down* counts all targets of the backend that are down, whomever they feed;
+    *input_series* is the number of series that the selectors select, None where it was not asked for.
     """
 
     tick_s: float
@@ -47,6 +48,12 @@ class Evidence:
     told: Sequence[tuple[Mapping[str, str], Age]] | None = None
     losses: Sequence[Loss] = ()
     targets_down: int = 0
+    input_series: int | None = None
+
+    def list_ages_s(self) -> list[float]:
+        """Return every age that is known, in seconds."""
+        ages = self.ages.values() if self.told is None else (age for _, age in self.told)
+        return [age.age_s for age in ages]
 
     def find_age(self, labels: Mapping[str, str]) -> Age | None:
         """Return the age of the series with *labels*, None if there is no sample behind it."""

@@ -122,15 +122,15 @@ def _judge_zero_fallback(rule: Rule, expression: Expression) -> Iterator[_Remark
             yield _warn(
                 "constant-fallback",
                 f'a constant beside "or" (such as "or vector(0)") stands in for missing series, so a dead exporter '
-                f"looks like an empty queue{pushed}; drop it, and the rule answers NoSamples then, on which "
-                "the HPA holds its replicas",
+                f"looks like an empty queue to all but guards.lostTargets{pushed}; drop it, and the rule answers "
+                "NoSamples then, on which the HPA holds its replicas, or 0 with the evidence of empty.zeroWhile",
             )
         elif _is_made_of_absent(fallback):
             yield _warn(
                 "absent-fallback",
                 f"absent() stands in for missing series, so a dead exporter looks like an empty queue, under the "
-                f"query's own labels{pushed}; drop it, and the rule answers NoSamples then, on which the HPA holds "
-                "its replicas",
+                f"query's own labels, to all but guards.lostTargets{pushed}; drop it, and the rule answers NoSamples "
+                "then, on which the HPA holds its replicas, or 0 with the evidence of empty.zeroWhile",
             )
 
 
@@ -222,14 +222,15 @@ def _judge_not_finite(_: Rule, expression: Expression) -> Iterator[_Remark]:
         )
 
 
-def _judge_recorded_series(_: Rule, expression: Expression) -> Iterator[_Remark]:
-    names = {_find_name(selector) for selector in list_selectors(expression)}
-    for name in sorted(name for name in names if ":" in name):
+def _judge_recorded_series(rule: Rule, _: Expression) -> Iterator[_Remark]:
+    inputs = derive_rule_inputs(rule)
+    if inputs.gaps or not find_underived(rule):
+        return
+    for note in inputs.notes:
         yield _warn(
             "recorded-series",
-            f"{clip_text(name, 80)} looks like a recorded series: its age is that of the rule's evaluation, and which "
-            "targets fed it is unknown, so neither maxAge nor lostTargets can be derived; query the series behind it, "
-            "or write guards.freshness and guards.require",
+            f"{clip_text(note, 300)}, so neither maxAge nor lostTargets can be derived; query the series behind "
+            "it, or write guards.freshness and guards.require",
         )
 
 
@@ -239,14 +240,6 @@ def _judge_underived_guards(rule: Rule, expression: Expression) -> Iterator[_Rem
         return
     for guard, reason in find_underived(rule).items():
         yield _warn("guard-underived", f"guards.{guard} does nothing, as it cannot be derived: {reason}")
-
-
-def _find_name(selector: Expression) -> str:
-    if selector.name:
-        return str(selector.name)
-    matchers = selector.matchers.matchers
-    equal = (m.value for m in matchers if m.name == "__name__" and m.op == promql_parser.MatchOp.Equal)
-    return str(next(equal, ""))
 
 
 def _judge_absent_of_matchers(rule: Rule, expression: Expression) -> Iterator[_Remark]:

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from adapter.domain.evidence import Evidence
 from adapter.domain.rules import Rule
 from adapter.domain.samples import QueryResult
+from adapter.domain.standing import list_standings
 from adapter.errors import format_labels
-from adapter.serving.notes import note_ages, note_losses, note_result_checks
+from adapter.serving.notes import note_result_checks, note_standings
 from adapter.serving.occasion import Occasion
-from adapter.serving.vouching import Rendering, ask_vouched
+from adapter.serving.vouching import Rendering, ask_vouched, find_feeding
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +31,8 @@ async def evaluate_rule(rule: Rule, rendering: Rendering, occasion: Occasion) ->
     if occasion.trace is not None:
         occasion.note("raw", describe_result(result))
         note_result_checks(occasion.trace, result, rule)
-        note_ages(occasion.trace, evidence, rule)
-        note_losses(occasion.trace, evidence, rule)
+        feeding = await find_feeding(rule, evidence.inputs, occasion)
+        note_standings(occasion.trace, list_standings(rule, evidence, feeding=feeding))
     if occasion.observer is not None:
         occasion.observer.note_evaluation(rule.name, tick_s=occasion.tick_s, series=len(result.samples))
     return Evaluation(rendering, result, evidence)

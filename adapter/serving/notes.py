@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
-from adapter.domain.evidence import Evidence
 from adapter.domain.quantity import LARGEST
 from adapter.domain.rules import Rule
 from adapter.domain.samples import QueryResult, Sample
 from adapter.domain.selection import Selection
+from adapter.domain.standing import Standing
 from adapter.errors import clip_text
 from adapter.serving.trace import Trace
 
@@ -44,34 +44,10 @@ def note_result_checks(trace: Trace, result: QueryResult, rule: Rule) -> None:
     trace.note("check", f"maxSeries: {len(result.samples)} series; at most {rule.guards.max_series}")
 
 
-def note_ages(trace: Trace, aged: Evidence, rule: Rule) -> None:
-    """Note what the guard maxAge sees: those of `check_fresh`."""
-    limit = f"at most {rule.guards.max_age_s:g} s"
-    if not aged.is_aged:
-        why = "off" if rule.guards.max_age_s <= 0 else "not derivable: " + "; ".join(aged.inputs.gaps)
-        trace.note("check", f"maxAge: {why}")
-        return
-    ages = [age.age_s for age in aged.ages.values()] if aged.told is None else [age.age_s for _, age in aged.told]
-    seen = f"the oldest of {len(ages)} is {max(ages):.1f} s old" if ages else "no sample"
-    trace.note("check", f"maxAge: {seen}; {limit}{_tell_underived(aged) if aged.told is None else ''}")
-
-
-def note_losses(trace: Trace, evidence: Evidence, rule: Rule) -> None:
-    """Note what the guard lostTargets sees: those of `check_complete`."""
-    if rule.guards.lost_targets_s <= 0:
-        trace.note("check", "lostTargets: off")
-    elif evidence.inputs.selectors and not evidence.inputs.are_fed_by_targets:
-        trace.note("check", "lostTargets: nothing to lose: the query selects only what Prometheus itself writes")
-    elif not evidence.inputs.selectors:
-        trace.note("check", "lostTargets: not derivable: " + "; ".join(evidence.inputs.gaps))
-    else:
-        fed = ", ".join(sorted({loss.target for loss in evidence.losses})) or "none of them fed this rule"
-        trace.note(
-            "check",
-            f"lostTargets: {evidence.targets_down} target(s) down"
-            + (f"; {fed}" if evidence.targets_down else "")
-            + _tell_underived(evidence),
-        )
+def note_standings(trace: Trace, standings: Iterable[Standing]) -> None:
+    """Note how the guards stand that judge where the values come from."""
+    for standing in standings:
+        trace.note("check", str(standing))
 
 
 def note_item_checks(trace: Trace, selected: Sequence[Sample], rule: Rule) -> None:
@@ -98,11 +74,6 @@ def note_label_values(trace: Trace, samples: Iterable[Sample], selection: Select
     chosen = asked & values.keys() or values.keys()
     lines = [f"{label}: {_list_clipped(values[label])}" for label in sorted(chosen)]
     trace.note("exists", "\n".join(lines) or "the series have no labels")
-
-
-def _tell_underived(evidence: Evidence) -> str:
-    """Return what of the inputs no guard can judge, as the end of a line; empty where there is nothing."""
-    return "".join(f"; not derivable: {note}" for note in evidence.inputs.notes)
 
 
 def _find_finite(text: str) -> Decimal | None:

@@ -20,7 +20,7 @@ from adapter.serving.pushdown import PushdownEvaluator
 from adapter.serving.snapshot import SnapshotEvaluator
 from adapter.serving.ticks import TickCache, TickGrid
 from adapter.serving.trace import Trace
-from adapter.serving.vouching import Rendering
+from adapter.serving.vouching import Rendering, find_feeding
 
 _TICKS_SHARED = 16
 _PLANS_KEPT = 10_000
@@ -94,6 +94,11 @@ class Provider:
         occasion = self._build_occasion(rule, namespace, self._grid.current_s(), None)
         rendering = Rendering(rule.query.render(namespace=namespace), namespace=namespace)
         return await evaluate_rule(rule, rendering, occasion)
+
+    async def find_feeding(self, rule: Rule, evaluation: Evaluation) -> list[str] | None:
+        """Return the targets that feed *rule* now, for `check --live`; None if that cannot be told."""
+        occasion = self._build_occasion(rule, evaluation.rendering.namespace, evaluation.evidence.tick_s, None)
+        return await find_feeding(rule, evaluation.evidence.inputs, occasion)
 
     async def aclose(self) -> None:
         """Cancel what is still being evaluated."""

@@ -20,14 +20,20 @@ from adapter.domain.evidence import (
     read_losses,
     read_told_ages,
 )
-from adapter.domain.guardqueries import DOWN_TARGETS, build_alive_query, build_freshness_query, build_lost_query
+from adapter.domain.guardqueries import (
+    DOWN_TARGETS,
+    build_alive_query,
+    build_feeding_query,
+    build_freshness_query,
+    build_lost_query,
+)
 from adapter.domain.guards import check_result
 from adapter.domain.inputs import Inputs, derive_inputs
 from adapter.domain.matchers import Matcher
 from adapter.domain.promql import QueryTemplate
 from adapter.domain.rules import Rule
 from adapter.domain.samples import QueryResult
-from adapter.errors import BadQuery, Partial, RequirementFailed
+from adapter.errors import BadQuery, MetricError, Partial, RequirementFailed
 from adapter.serving.occasion import Occasion
 
 ZERO_WHILE: Final = "empty.zeroWhile"
@@ -70,8 +76,21 @@ async def ask_vouched(rule: Rule, rendering: Rendering, occasion: Occasion) -> t
         told=aged.told,
         losses=losses,
         targets_down=len(down),
+        input_series=aged.input_series,
     )
     return result, evidence
+
+
+async def find_feeding(rule: Rule, inputs: Inputs, occasion: Occasion) -> list[str] | None:
+    """Return the targets (`job/instance`) that feed *inputs* now, for people to read; None if that cannot be told."""
+    promql = build_feeding_query(inputs)
+    if rule.guards.lost_targets_s <= 0 or not promql:
+        return None
+    try:
+        rows = (await occasion.ask(promql, rule.name, part="feeding")).samples
+    except MetricError:
+        return None  # nothing is decided by it
+    return sorted({f"{row.labels.get('job', '')}/{row.labels.get('instance', '')}" for row in rows})
 
 
 def holds(result: QueryResult) -> bool:
@@ -101,14 +120,16 @@ async def _ask_freshness(rule: Rule, rendering: Rendering, inputs: Inputs, occas
     if not promql:
         return Evidence(tick_s=occasion.tick_s, inputs=inputs, is_aged=is_aged, told=told)
     rows = (await ask_guard("freshness", rule, promql, occasion)).samples
-    if guards.min_series > 0:
-        check_number_of_inputs(count_inputs(rows), rule)
+    series = count_inputs(rows) if guards.min_series > 0 else None
+    if series is not None:
+        check_number_of_inputs(series, rule)
     return Evidence(
         tick_s=occasion.tick_s,
         inputs=inputs,
         is_aged=is_aged,
         ages=read_ages(rows, inputs, occasion.tick_s),
         told=told,
+        input_series=series,
     )
 
 

@@ -328,6 +328,7 @@ def test_explain_shows_every_step_in_order(config: Path) -> None:
         "maxSeries",
         "maxAge",
         "lostTargets",
+        "minSeries",
         "expectOne",
         "finite",
         "negative",

@@ -9,12 +9,13 @@ from adapter.cli.documents import format_failure, format_items
 from adapter.cli.survey import Sighting, describe_result, judge_sightings
 from adapter.cli.terminal import format_columns, make_printable
 from adapter.config.problems import Kind, Note, Problem
-from adapter.domain.evidence import Evidence
+from adapter.domain.evidence import Age, Evidence, Loss
+from adapter.domain.inputs import derive_inputs
 from adapter.domain.lint import lint_rules
 from adapter.domain.promql import parse_shape, parse_template
 from adapter.domain.rules import Guards, Rule
 from adapter.domain.samples import QueryResult, Sample
-from adapter.errors import BackendUnavailable, BadQuery, MetricError, Negative, NoSamples, NotFinite
+from adapter.errors import BackendUnavailable, BadQuery, Incomplete, MetricError, Negative, NoSamples, NotFinite
 
 
 def build_rule(name: str, query: str = "sum(q)", *, backend: str = "default", line: int = 3) -> Rule:
@@ -146,8 +147,9 @@ def test_bad_queries_are_told_of_each_metric() -> None:
 def test_live_report_as_json_has_every_sighting() -> None:
     """A program reads what was seen, what failed and what was left out."""
     rules = (build_rule("a"), build_rule("b"), build_rule("c", "sum(q{namespace=$namespace})"))
+    evidence = Evidence(tick_s=0.0, inputs=derive_inputs("sum by (x) (q) or vector(0)"), is_aged=True)
     sightings = (
-        describe_result(rules[0], build_result(({}, "5")), Evidence(tick_s=0.0), duration_s=0.0015),
+        describe_result(rules[0], build_result(({}, "5")), evidence, duration_s=0.0015),
         Sighting(rules[1], error=BadQuery(error_type="bad_data", text="no"), duration_s=0.002),
         Sighting(rules[2], skipped="no namespace"),
     )
@@ -162,6 +164,17 @@ def test_live_report_as_json_has_every_sighting() -> None:
             "lowest": "5",
             "highest": "5",
             "labels": [],
+            "guards": [
+                {
+                    "guard": "maxAge",
+                    "state": "active",
+                    "detail": "no sample; at most 120 s",
+                    "seen": None,
+                    "limit": 120,
+                },
+                {"guard": "lostTargets", "state": "active", "detail": "no target is down", "seen": 0, "limit": 0},
+                {"guard": "minSeries", "state": "off", "detail": "off", "seen": None, "limit": None},
+            ],
         },
         {
             "metric": "b",
@@ -175,6 +188,35 @@ def test_live_report_as_json_has_every_sighting() -> None:
     text = CheckReport(rules=rules, sightings=sightings).format_text()
     assert text.splitlines()[-1] == "3 metrics, 1 error, 0 warnings, 1 answered live"
     assert "metrics c: live: not asked: no namespace" in text
+
+
+def test_guard_that_only_the_backend_shows_to_be_blind_is_a_finding() -> None:
+    """No target with an `up` feeds the rule: lostTargets does nothing, and the way out is named."""
+    rule = build_rule("a")
+    inputs = derive_inputs("sum(q)")
+    evidence = Evidence(tick_s=0.0, inputs=inputs, is_aged=True, ages={(): Age(-1.0, 1.0)})
+    result = build_result(({}, "5"))
+    blind = describe_result(rule, result, evidence, duration_s=0.001, feeding=[])
+    seeing = describe_result(rule, result, evidence, duration_s=0.001, feeding=["job/1"])
+    _, of_rules = judge_sightings([blind])
+    assert [(found.level, found.code) for found in of_rules["a"]] == [("warning", "guard-blind")]
+    assert "guards.require" in of_rules["a"][0].message
+    assert judge_sightings([seeing]) == ((), {})
+    text = CheckReport(rules=(rule,), sightings=(seeing,)).format_text()
+    assert (
+        "guards: maxAge: the oldest of 1 is 1.0 s old; at most 120 s | lostTargets: fed by 1 target(s): job/1; "
+        "no target is down"
+    ) in text
+
+
+def test_lost_target_is_an_error_of_the_live_check() -> None:
+    """What a request would be refused for, the check refuses too, and says which target."""
+    evidence = Evidence(tick_s=0.0, inputs=derive_inputs("sum(q)"), losses=[Loss("job/1", {})], targets_down=1)
+    sighting = describe_result(build_rule("a"), build_result(({}, "5")), evidence, duration_s=0.001, feeding=["job/2"])
+    assert isinstance(sighting.error, Incomplete)
+    assert "down: job/1" in sighting.describe_guards()
+    _, of_rules = judge_sightings([sighting])
+    assert [(found.level, found.code) for found in of_rules["a"]] == [("error", "Incomplete")]
 
 
 def test_items_are_a_table_with_their_labels() -> None:

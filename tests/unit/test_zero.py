@@ -27,7 +27,9 @@ from tests.support.vouched import TARGET, VouchedBackend, freshness_of, vouched_
 
 QUERY = "sum by (queue) (q)"
 EVIDENCE = 'up{job="exporter"} == 1'
-DOWN_OF_EVIDENCE = 'up{job="exporter"} == 0'
+DOWN_ONLY = 'up{job="exporter"} == 0'
+DOWN_OF_EVIDENCE = f'{DOWN_ONLY} or timestamp(up{{job="exporter"}}) < {NOW_S - 120:.3f}'
+DOWN_ONE_TICK_LATER = f'{DOWN_ONLY} or timestamp(up{{job="exporter"}}) < {NOW_S - 115:.3f}'
 A, B = {"queue": "a"}, {"queue": "b"}
 REFUSAL = BadQuery("bad_data", "not in the script")
 UP = vector(({"job": "exporter", "instance": "1"}, "1"))
@@ -46,7 +48,9 @@ def existed(value: str, *, promql: str = QUERY) -> str:
 
 def build_backend(*rows: tuple[Mapping[str, str], str], **outcomes: Outcome) -> VouchedBackend:
     """Return a backend with these queues, whose exporter is up."""
-    backend = VouchedBackend(REFUSAL, {EVIDENCE: UP, DOWN_OF_EVIDENCE: vector()})
+    backend = VouchedBackend(
+        REFUSAL, {EVIDENCE: UP, DOWN_ONLY: vector(), DOWN_OF_EVIDENCE: vector(), DOWN_ONE_TICK_LATER: vector()}
+    )
     backend.answer(QUERY, list(rows))
     names = {"evidence": EVIDENCE, "down": DOWN_OF_EVIDENCE, "existed": existed("a")}
     backend.outcomes.update({names[name]: outcome for name, outcome in outcomes.items()})
