@@ -140,3 +140,14 @@ def test_overloaded_backend_turns_questions_away(fake: FakePrometheus) -> None:
         check_status(reply, "Overloaded", 503)
         fake.stop()
         assert {reply.result().reason for reply in waiting} <= {"BackendUnavailable", "Overloaded", "DeadlineExceeded"}
+
+
+def test_h2_one_metric_missing_is_its_own_error(fake: FakePrometheus) -> None:
+    """Of two metrics of one HPA one is missing: a 404 with its reason, while the other's number is served.
+
+    What the HPA makes of it (no scale-down, scale-up allowed) is shown on a real control plane.
+    """
+    fake.set("gone", vector([]))
+    with AdapterServer(build_config(fake, gone="gone")) as adapter:
+        check_status(adapter.ask("gone"), "NoSamples", 404)
+        assert adapter.ask("depth").values == ["7"]
