@@ -21,7 +21,7 @@ from adapter.domain.outline import (
     needs_no_series,
     strip_parens,
 )
-from adapter.domain.promql import parse_expression
+from adapter.domain.promql import list_children, parse_expression
 
 _NAME: Final = "__name__"
 _OPERATORS: Final[tuple[tuple[Any, MatchOperator], ...]] = (  # not a dict: the parser's enum has no hash
@@ -165,22 +165,8 @@ def _list_inputs(expression: Expression, range_s: float, offset_s: float) -> Ite
             below_s = range_s + _seconds(expression.range)
             yield from _list_inputs(expression.expr, below_s, offset_s + _seconds(expression.offset))
         case _:
-            for child in _children(expression):
+            for child in list_children(expression):
                 yield from _list_inputs(child, range_s, offset_s)
-
-
-def _children(expression: Expression) -> tuple[Any, ...]:
-    match expression:
-        case promql_parser.BinaryExpr():
-            return (expression.lhs, expression.rhs)
-        case promql_parser.AggregateExpr():
-            return tuple(part for part in (expression.param, expression.expr) if part is not None)
-        case promql_parser.Call():
-            return tuple(expression.args)
-        case promql_parser.ParenExpr() | promql_parser.UnaryExpr() | promql_parser.SubqueryExpr():
-            return (expression.expr,)
-        case _:
-            return ()
 
 
 def _build_input(selector: Expression, range_s: float, offset_s: float) -> Input:
@@ -286,4 +272,4 @@ def _is_sourceless(expression: Expression) -> bool:
         return _is_sourceless(inner.expr)
     if isinstance(inner, promql_parser.Call):
         return any(_is_sourceless(argument) for argument in inner.args if not needs_no_series(argument))
-    return any(map(_is_sourceless, _children(inner)))
+    return any(map(_is_sourceless, list_children(inner)))

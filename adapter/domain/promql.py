@@ -177,11 +177,12 @@ def parse_expression(promql: str) -> Any:  # noqa: ANN401 - the parser's classes
 def walk_expression(expression: Any) -> Iterator[Any]:  # noqa: ANN401 - the parser's classes share no typed base
     """Yield *expression* and everything below it, parents first."""
     yield expression
-    for child in _children(expression):
+    for child in list_children(expression):
         yield from walk_expression(child)
 
 
-def _children(expression: Any) -> Iterable[Any]:  # noqa: ANN401 - as above
+def list_children(expression: Any) -> Iterable[Any]:  # noqa: ANN401 - as above
+    """Return what stands directly below *expression*."""
     match expression:
         case promql_parser.BinaryExpr():
             return (expression.lhs, expression.rhs)
