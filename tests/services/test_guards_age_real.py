@@ -182,7 +182,9 @@ def test_rate_over_an_ended_series_is_stale(binary: Path) -> None:
                     adapter.wait_for(lambda reply: reply.code == 200, metric)
                 exporter.set("something_else 1\n")
                 for metric in ("rate", "peak"):
-                    check_status(adapter.wait_for(lambda reply: reply.code != 200, metric), "Stale", 503)
+                    stale = adapter.wait_for(lambda reply: reply.code != 200, metric)
+                    check_status(stale, "Stale", 503)
+                    assert "s old" in stale.message  # its last sample was found, further back than timestamp() looks
                 assert adapter.ask("unguarded").values == ["0"]
 
 
