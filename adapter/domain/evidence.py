@@ -14,6 +14,8 @@ from adapter.domain.samples import Sample
 from adapter.errors import BackendRefused, Incomplete, Stale
 
 _Key = tuple[tuple[str, str], ...]
+_ToldIndex = tuple[tuple[tuple[str, ...], dict[tuple[str, ...], "Age"]], ...]
+"""Names of common labels, and for their values the oldest age."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,9 @@ class Evidence:
     losses: Sequence[Loss] = ()
     targets_down: int = 0
     input_series: int | None = None
+    _told_by_names: dict[frozenset[str], _ToldIndex] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def list_ages_s(self) -> list[float]:
         """Return every age that is known, in seconds."""
@@ -58,8 +63,13 @@ class Evidence:
     def find_age(self, labels: Mapping[str, str]) -> Age | None:
         """Return the age of the series with *labels*, None if there is no sample behind it."""
         if self.told is not None:
-            matching = [age for row, age in self.told if _agree(labels, row)]
-            return max(matching, key=lambda age: age.age_s, default=None)
+            # A thousand items against a thousand rows: compared one by one, they would hold up every other request.
+            names = frozenset(labels)
+            index = self._told_by_names.get(names)
+            if index is None:
+                index = self._told_by_names[names] = _build_told_index(self.told, names)
+            found = (ages.get(tuple(labels[name] for name in common)) for common, ages in index)
+            return max((age for age in found if age is not None), key=lambda age: age.age_s, default=None)
         return self.ages.get(_find_key(labels, self.inputs.grouping))
 
 
@@ -166,6 +176,14 @@ def _read_number(row: Sample) -> float:
     return number
 
 
-def _agree(labels: Mapping[str, str], row: Mapping[str, str]) -> bool:
-    """Return whether the labels that both have are equal."""
-    return all(labels.get(name, value) == value for name, value in row.items())
+def _build_told_index(told: Sequence[tuple[Mapping[str, str], Age]], names: frozenset[str]) -> _ToldIndex:
+    """Return the oldest ages by the labels that rows have in common with an item of these label *names*."""
+    index: dict[tuple[str, ...], dict[tuple[str, ...], Age]] = {}
+    for row, age in told:
+        common = tuple(sorted(names & row.keys()))
+        ages = index.setdefault(common, {})
+        values = tuple(row[name] for name in common)
+        known = ages.get(values)
+        if known is None or known.age_s < age.age_s:
+            ages[values] = age
+    return tuple(index.items())

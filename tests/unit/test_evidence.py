@@ -5,6 +5,8 @@ from dataclasses import replace
 from itertools import permutations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from adapter.domain.evidence import (
     Age,
@@ -132,6 +134,21 @@ def test_s1_told_age_is_of_the_rows_whose_labels_agree() -> None:
     with pytest.raises(Stale) as caught:
         check(told(({}, NOW_S - 3600)))
     assert "3600 s old" in caught.value.describe()
+
+
+_LABELS = st.dictionaries(st.sampled_from("abc"), st.sampled_from("xy"), max_size=3)
+
+
+@given(st.lists(st.tuples(_LABELS, st.integers(0, 100)), max_size=8), st.lists(_LABELS, min_size=1, max_size=4))
+def test_told_age_is_what_comparing_row_by_row_gives(
+    rows: list[tuple[dict[str, str], int]], items: list[dict[str, str]]
+) -> None:
+    """The index answers as the definition does: the oldest row none of whose common labels differs."""
+    evidence = told(*((labels, NOW_S - age_s) for labels, age_s in rows))
+    for item in items:
+        agreeing = [age_s for row, age_s in rows if all(item.get(name, value) == value for name, value in row.items())]
+        found = evidence.find_age(item)
+        assert (None if found is None else found.age_s) == (max(agreeing) if agreeing else None)
 
 
 def test_told_age_does_not_excuse_a_query_that_can_make_values() -> None:
