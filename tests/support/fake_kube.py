@@ -187,6 +187,7 @@ class FakeKube:
         kind = _find_kind(url.path, query)
         with self._changed:
             self.asked.append(kind)
+            broken = self._watches_broken  # as of its counting: who waits for the watch may break it at once
             self._changed.notify_all()
             fault = self._faults.get(kind, Fault())
             if fault.is_hung:
@@ -196,7 +197,7 @@ class FakeKube:
         if fault.status:
             _send(handler, fault.status, _build_status(fault.status))
         elif kind == "watch":
-            self._watch(handler, query, fault)
+            self._watch(handler, query, fault, broken)
         elif kind == "configmap":
             _send(handler, 200, self._build_configmap())
         elif kind == "token":
@@ -206,14 +207,14 @@ class FakeKube:
         else:
             _send(handler, 404, _build_status(404))
 
-    def _watch(self, handler: BaseHTTPRequestHandler, query: Mapping[str, str], fault: Fault) -> None:
+    def _watch(self, handler: BaseHTTPRequestHandler, query: Mapping[str, str], fault: Fault, broken: int) -> None:
         ends_s = time.monotonic() + float(query.get("timeoutSeconds", "60"))
         handler.send_response(200)
         handler.send_header("Content-Type", "application/json")
         handler.send_header("Connection", "close")
         handler.end_headers()
         handler.close_connection = True
-        broken, told = self._watches_broken, 0
+        told = 0
         while not fault.is_cut:
             with self._changed:
                 configmap = self._build_configmap() if told != self._version else None
