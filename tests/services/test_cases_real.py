@@ -10,7 +10,7 @@ import pytest
 from loadgen.parts.process import find_free_port
 from loadgen.parts.prometheus import Prometheus
 from loadgen.parts.scrape import ScrapeJob
-from tests.support.adapter import AdapterServer
+from tests.support.adapter import AdapterServer, Reply
 from tests.support.exporter import Exporter
 from tests.support.stand import check_status
 
@@ -42,12 +42,17 @@ def build_config(url: str, **rules: str) -> dict[str, Any]:
     }
 
 
+def ask_once_scraped(adapter: AdapterServer, metric: str, *, selector: str = "") -> Reply:
+    """Return the first number: the first tick may be older than the first scrape."""
+    return adapter.wait_for(lambda reply: reply.code == 200, metric, selector=selector)
+
+
 def test_z2_gap_in_the_data_is_an_error_and_ends_by_itself(binary: Path, exporter: Exporter) -> None:
     """While the series is gone it is NoSamples, discovery is unaffected, and its return is seen at once."""
     with Prometheus(binary, jobs=[build_job(exporter)]) as prometheus:
         prometheus.wait_for("depth")
         with AdapterServer(build_config(prometheus.url, total="sum(depth)")) as adapter:
-            assert adapter.ask("total").values == ["15"]
+            assert ask_once_scraped(adapter, "total").values == ["15"]
             exporter.set("something_else 1\n")
             gone = adapter.wait_for(lambda reply: reply.code != 200, "total")
             check_status(gone, "NoSamples", 404)
@@ -62,7 +67,7 @@ def test_s6_vanished_series_is_a_404_and_discovery_stays(binary: Path, exporter:
     with Prometheus(binary, jobs=[build_job(exporter)]) as prometheus:
         prometheus.wait_for("depth")
         with AdapterServer(build_config(prometheus.url, depth="depth")) as adapter:
-            assert adapter.ask("depth", selector="queue=b").values == ["8"]
+            assert ask_once_scraped(adapter, "depth", selector="queue=b").values == ["8"]
             before = adapter.get("/apis/external.metrics.k8s.io/v1beta1").document
             exporter.set('depth{queue="a"} 7\n')
             gone = adapter.wait_for(lambda reply: reply.code != 200, "depth", selector="queue=b")
@@ -90,7 +95,7 @@ def test_b3_path_prefix_is_kept(binary: Path, exporter: Exporter) -> None:
         prometheus.wait_for("depth")
         for url in (prometheus.url, prometheus.url + "/"):
             with AdapterServer(build_config(url, total="sum(depth)")) as adapter:
-                assert adapter.ask("total").values == ["15"]
+                assert ask_once_scraped(adapter, "total").values == ["15"]
 
 
 def test_p1_lost_remote_storage_is_partial(binary: Path, exporter: Exporter) -> None:
@@ -101,6 +106,7 @@ def test_p1_lost_remote_storage_is_partial(binary: Path, exporter: Exporter) -> 
         config = build_config(prometheus.url, total="sum(depth)", accepting="sum(depth)")
         config["metrics"][1]["guards"] = {"allowPartial": True}
         with AdapterServer(config) as adapter:
+            assert ask_once_scraped(adapter, "accepting").values == ["15"]
             reply = adapter.ask("total")
             check_status(reply, "Partial", 503)
             assert "remote" in reply.message
@@ -113,7 +119,7 @@ def test_h5_two_questions_of_one_tick_are_the_same_answer(binary: Path, exporter
         prometheus.wait_for("depth")
         config = {**build_config(prometheus.url, total="sum(depth)"), "resolution": "5s"}
         with AdapterServer(config) as one, AdapterServer(config) as other:
-            one.wait_for(lambda reply: reply.code == 200, "total")  # the first tick may be older than the first scrape
+            ask_once_scraped(one, "total")
             for number in range(3):
                 exporter.set(f'depth{{queue="a"}} {number}\n')
                 exporter.wait_for_scrapes(2)
