@@ -81,7 +81,9 @@ def test_z8_offset_gives_the_number_of_a_direct_query(binary: Path, exporter: Ex
     query = 'depth{queue="a"} offset 2s'
     with Prometheus(binary, jobs=[build_job(exporter)]) as prometheus:
         prometheus.wait_for(query)
-        with AdapterServer(build_config(prometheus.url, lag=query)) as adapter:
+        config = build_config(prometheus.url, lag=query)
+        config["metrics"][0]["guards"] = {"maxAge": "0s"}  # so that an item's time is the tick's, not its sample's
+        with AdapterServer(config) as adapter:
             exporter.set('depth{queue="a"} 70\n')
             adapter.wait_for(lambda reply: reply.values == ["70"], "lag")
             evaluated_at = adapter.ask("lag").document["items"][0]["timestamp"]

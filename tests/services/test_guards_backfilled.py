@@ -57,6 +57,8 @@ def stand_after(binary: Path, *, dead_for_s: float, with_live: bool) -> Iterator
         config = {"prometheus": {"url": prometheus.url}, "resolution": "1s", "metrics": RULES}
         adapter = stack.enter_context(AdapterServer(config))
         adapter.wait_for(lambda reply: reply.reason != "NoSamples", "total")
+        if with_live:  # the first tick may be older than its first scrape
+            adapter.wait_for(lambda reply: reply.code == 200, "by-queue", selector=f"queue={LIVE_QUEUE}")
         yield Aftermath(adapter, dead)
 
 
