@@ -16,10 +16,16 @@ def check_result(result: QueryResult, rule: Rule) -> QueryResult:
     Shape:  0..n samples.
     Raises: Partial, TooManySeries.
     """
-    if (result.warnings or result.is_partial) and not rule.guards.allow_partial:
-        raise Partial(warnings=result.warnings)
+    check_whole(result, rule)
     if len(result.samples) > rule.guards.max_series:
         raise TooManySeries(got=f"{len(result.samples)} series", limit=str(rule.guards.max_series))
+    return result
+
+
+def check_whole(result: QueryResult, rule: Rule) -> QueryResult:
+    """Return *result* unchanged unless it is partial and *rule* does not accept that; raises Partial."""
+    if (result.warnings or result.is_partial) and not rule.guards.allow_partial:
+        raise Partial(warnings=result.warnings)
     return result
 
 

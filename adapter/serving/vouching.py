@@ -27,13 +27,13 @@ from adapter.domain.guardqueries import (
     build_freshness_query,
     build_lost_query,
 )
-from adapter.domain.guards import check_result
+from adapter.domain.guards import check_result, check_whole
 from adapter.domain.inputs import Inputs, derive_inputs
 from adapter.domain.matchers import Matcher
 from adapter.domain.promql import QueryTemplate
 from adapter.domain.rules import Rule
 from adapter.domain.samples import QueryResult
-from adapter.errors import BadQuery, MetricError, Partial, RequirementFailed
+from adapter.errors import BadQuery, MetricError, RequirementFailed
 from adapter.serving.occasion import Occasion
 
 ZERO_WHILE: Final = "empty.zeroWhile"
@@ -137,7 +137,7 @@ async def _ask_down(rule: Rule, inputs: Inputs, occasion: Occasion) -> list[tupl
     """Return the (job, instance) of every target that is down, where this rule wants to know."""
     if rule.guards.lost_targets_s <= 0 or not inputs.are_fed_by_targets:
         return []
-    result = _check_whole(await _naming("lostTargets", occasion.ask_once(DOWN_TARGETS)), rule)
+    result = check_whole(await _naming("lostTargets", occasion.ask_once(DOWN_TARGETS)), rule)
     return [
         (sample.labels["job"], sample.labels["instance"])
         for sample in result.samples
@@ -168,7 +168,7 @@ async def _check_required(rule: Rule, rendering: Rendering, occasion: Occasion) 
 async def ask_guard(guard: str, rule: Rule, promql: str, occasion: Occasion) -> QueryResult:
     """Return the answer to a guard's query; a refusal says which guard's it is, and a partial answer is none."""
     occasion.note("guard", f"{guard}: {promql}")
-    return _check_whole(await _naming(guard, occasion.ask(promql, rule.name, part=guard)), rule)
+    return check_whole(await _naming(guard, occasion.ask(promql, rule.name, part=guard)), rule)
 
 
 async def _naming(guard: str, asking: Awaitable[QueryResult]) -> QueryResult:
@@ -176,12 +176,6 @@ async def _naming(guard: str, asking: Awaitable[QueryResult]) -> QueryResult:
         return await asking
     except BadQuery as error:
         raise BadQuery(error.error_type, f"(asked by guard {guard}) {error.text}") from error
-
-
-def _check_whole(result: QueryResult, rule: Rule) -> QueryResult:
-    if (result.warnings or result.is_partial) and not rule.guards.allow_partial:
-        raise Partial(warnings=result.warnings)
-    return result
 
 
 async def await_all(*asking: Coroutine[Any, Any, Any]) -> tuple[Any, ...]:
